@@ -1,0 +1,1 @@
+"""The vocabulary of causality: values and their rules, no policy and no IO."""

@@ -1,0 +1,125 @@
+"""What every engine is: a client process and a middleware process, as in the thesis (4.2.1).
+
+The *client* lives with the application.  It tags a message at the moment of the call with what the
+application has consumed, and moves its knowledge when the application takes an event.  The
+*engine* (the middleware) orders what arrives and says what is ready and what is stable.  They are
+joined by two FIFO queues that belong to the driver (or to the simulator, which interleaves them):
+
+    application -> client.broadcast -> [queue] -> engine.broadcast -> effects.send -> peers
+    peers -> engine.receive -> effects.deliver/stable -> [queue] -> client.consume/stabilised
+    client.stabilised -> [queue] -> engine.forget
+
+Both halves are pure: no clock, no socket, no randomness.  The same state and input give the same
+effects under any hash seed.  A peer's nonsense becomes a ``Reject`` effect, never an exception.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, Literal, Protocol
+
+import msgspec
+
+from thence.causal.members import Members
+from thence.engine.effects import Effects, Waiting
+from thence.message import Phantom, WireMessage
+
+PENDING_PER_ORIGIN_MAX = 65_536
+
+Guarantee = Literal["fifo", "causal", "total", "causal-total"]
+TagKind = Literal["exact", "over", "none"]
+
+
+class EngineOptions(msgspec.Struct, frozen=True):
+    """What a user may choose.  An engine ignores what it does not have."""
+
+    stability: bool = True
+    stability_batch: int = 0
+    """Deliveries between stability passes; 1 is a pass each, 0 is amortised (the default)."""
+    k: int = 0
+    """Report messages known to have been consumed by this many members; 0 reports none."""
+    pending_per_origin_max: int = PENDING_PER_ORIGIN_MAX
+
+
+class EngineTag(Protocol):
+    """What simulator, trace and oracle need of any engine's tag."""
+
+    @property
+    def origin(self) -> int:
+        """Slot of the sender."""
+
+    @property
+    def seq(self) -> int:
+        """Sequence number at the sender, from 1."""
+
+    @property
+    def payload(self) -> bytes: ...
+
+    @property
+    def predecessors(self) -> tuple[int, ...] | None:
+        """Immediate predecessors as sorted packed dots; None for engines that tag by vectors."""
+
+    @property
+    def vector(self) -> tuple[int, ...] | None:
+        """Messages per slot in the causal past, itself included; None for engines of dots."""
+
+
+class Client(Protocol):
+    """The client process: the application's side of a node."""
+
+    def broadcast(self, payload: bytes) -> Any:
+        """Tag a message now; the returned tag goes to ``engine.broadcast`` through the queue."""
+
+    def consume(self, tag: Any) -> None:
+        """The application takes this delivery; called before its code runs."""
+
+    def stabilised(self, tag: Any) -> None:
+        """The application takes this stable event; then the tag goes to ``engine.forget``."""
+
+    def phantom(self) -> Phantom | None:
+        """What the client has consumed, for ``engine.announce``; None where there are no phantoms."""
+
+
+class Engine(Protocol):
+    """The middleware process: one step per call, effects into ``out``."""
+
+    def broadcast(self, tag: Any, out: Effects) -> None:
+        """Take a message from the client's queue."""
+
+    def announce(self, phantom: Phantom, out: Effects) -> None:
+        """Take a phantom from the client's queue."""
+
+    def forget(self, tag: Any) -> None:
+        """The application has consumed the stable event of this tag."""
+
+    def receive(self, peer: int, message: WireMessage, out: Effects) -> None:
+        """A message or phantom arrived from the peer in that slot."""
+
+    def receive_many(self, peer: int, messages: Sequence[WireMessage], out: Effects) -> None:
+        """The same for a batch."""
+
+    def flush(self, out: Effects) -> None:
+        """Find everything that is stable by now (the idle timer calls this)."""
+
+    def waiting(self) -> list[Waiting]:
+        """Messages held back, sorted by dot, each with one missing predecessor."""
+
+    def words(self) -> int:
+        """Metadata held, in words of 8 bytes, counted by the thesis' method (8.3.1)."""
+
+
+class EngineSpec(msgspec.Struct, frozen=True):
+    """One line of ``ENGINES``: what it guarantees, as data, and how to make one."""
+
+    name: str
+    summary: str
+    guarantee: Guarantee
+    tags: TagKind
+    stability: bool
+    phantoms: bool
+    make: Callable[[Members, int, EngineOptions], tuple[Client, Engine]]
+    """``make(members, my_slot, options)``"""
+    k_stability: bool = False
+    """Whether it reports messages known to k members (``EngineOptions.k``)."""
+    streams: bool = False
+    """Whether its client takes ``after=``, ``ordered=`` and ``stream=`` (engine/tagger.py)."""

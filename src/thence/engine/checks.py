@@ -1,0 +1,53 @@
+"""What a peer may say in a context: one rule per line, each with its reason.
+
+Compiled by mypyc together with the flagship; plain Python when not compiled.
+"""
+
+from __future__ import annotations
+
+from thence.causal.dot import SEQ_BITS, SEQ_MAX
+from thence.engine.effects import BAD_CONTEXT, BAD_STREAM, UNSENT_OWN_DOT
+from thence.message import STREAM_CHARS_MAX, Aside
+
+Fault = tuple[str, str]
+
+
+def context_fault(
+    context: tuple[int, ...], packed: int, delivered: list[int], slot: int
+) -> Fault | None:
+    """Why this cannot be the context of ``packed``; ``slot`` is this node, ``delivered`` its
+    last packed dot per slot."""
+    size = len(delivered)
+    origin = packed >> SEQ_BITS
+    previous = -1
+    for d in context:
+        k = d >> SEQ_BITS
+        if k <= previous:
+            return BAD_CONTEXT, "origins are not in order, or one is named twice"
+        if k >= size or not d & SEQ_MAX:
+            return BAD_CONTEXT, f"slot {k}, message {d & SEQ_MAX} cannot be"
+        if k == origin and d >= packed:
+            return BAD_CONTEXT, "it names itself or a later message of its origin"
+        if k == slot and d > delivered[k]:
+            return UNSENT_OWN_DOT, f"this node has not sent its message {d & SEQ_MAX}"
+        previous = k
+    return None
+
+
+def aside_fault(aside: Aside, origin: int, size: int) -> Fault | None:
+    """Why a message of slot ``origin`` cannot say this of streams; ``size`` slots are known."""
+    if len(aside.stream) > STREAM_CHARS_MAX or "/" in aside.stream:
+        return BAD_STREAM, "a stream's name is too long or has a '/'"
+    if aside.stream and aside.hidden:
+        return BAD_CONTEXT, "hidden predecessors belong to the default stream"
+    seen: set[tuple[int, str]] = set()
+    for d in aside.context:
+        key = (d.slot, d.stream)
+        if not 0 <= d.slot < size or not 0 < d.seq <= SEQ_MAX:
+            return BAD_CONTEXT, "a stream's dot is out of range"
+        if not d.stream or len(d.stream) > STREAM_CHARS_MAX or "/" in d.stream:
+            return BAD_STREAM, "a stream's name is empty, too long or has a '/'"
+        if key in seen or key == (origin, aside.stream):
+            return BAD_CONTEXT, "a stream is named twice, or its own"
+        seen.add(key)
+    return None

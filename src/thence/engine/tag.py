@@ -1,0 +1,420 @@
+"""Tags: what the application holds, compares and stores, and the past they are compared in.
+
+A ``Tag`` says exactly what happened before a message as the applications saw it: its dot and its
+immediate predecessors.  One object per message and node serves the application, the client
+process and the middleware, so a question costs no look-up in a second structure.
+
+How ``a < b`` is answered in O(1) after the first question about b
+------------------------------------------------------------------
+The client numbers what the application consumes with one clock (``index``).  The first question
+about b materialises the set of its unforgotten ancestors as the bits of one integer, by OR over its
+predecessors; later questions read one bit.  The set is exact for every a that was not forgotten
+when it was made: stable events come in causal order, so everything between a and b is younger than
+a in that order and was not forgotten either.  For an a that *was* forgotten, b consumed after a's
+stable event is after a (that is what stable means); for the rest the answer is lost, and asking is
+a ``ForgottenTagError``, never a guess.
+
+Messages on streams of their own (engine/tagger.py) take no part in stability.  They are kept until
+a message after them becomes stable, at most STREAM_WINDOW_MAX per stream.
+
+Compiled by mypyc together with tagger.py and tagged.py; plain Python when not compiled.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import Any, Final
+
+import msgspec
+
+from thence.causal.dot import SEQ_BITS, SEQ_MAX, SLOT_MAX, Dot
+from thence.causal.members import Members
+from thence.errors import ForgottenTagError, LimitError, LocalProtocolError, UnknownTagError
+from thence.message import StreamDot
+
+STREAM_BASE: Final = SLOT_MAX + 1  # local numbers of streams start here, above every slot
+STREAM_WINDOW_MAX: Final = 1024
+STREAMS_PER_NODE_MAX: Final = 256
+
+
+class Past:
+    """What a node's application has consumed and not yet forgotten."""
+
+    def __init__(self, members: Members, forgets: bool = True) -> None:
+        self.members = members
+        self.forgets = forgets
+        """False without stability: tags are gone at once, which then says nothing of their order."""
+        self.window: dict[int, Tag] = {}
+        """Delivered or sent, and not forgotten, by packed dot."""
+        self.unsent: dict[int, Tag] = {}
+        """Tagged by the client, and not yet taken by the middleware."""
+        self.clock = 0
+        """Ticks when the application consumes a delivery or a stable event."""
+        self.base = 0
+        """No unforgotten tag has a smaller ``index``: where the bits of ancestors begin."""
+        self.base_due = 0
+        """The clock at which ``base`` is worth raising again."""
+        self.streams: list[tuple[int, str]] = []
+        self.stream_ids: dict[tuple[int, str], int] = {}
+        self.stream_windows: dict[int, deque[Tag]] = {}
+        self.lost_index = -1
+        """Highest index of a stream's tag dropped by its bound, not by stability."""
+
+    def node_of(self, packed: int) -> str:
+        """The readable origin: ``b``, ``b#2`` or ``b/stream``."""
+        k = packed >> SEQ_BITS
+        if k < STREAM_BASE:
+            return self.members.names[k]
+        slot, stream = self.streams[k - STREAM_BASE]
+        return f"{self.members.names[slot]}/{stream}"
+
+    def dot_of(self, packed: int) -> Dot:
+        """The readable dot."""
+        return Dot(self.node_of(packed), packed & SEQ_MAX)
+
+    def stream_id(self, slot: int, stream: str) -> int:
+        """The local number of a stream; LimitError when its node has too many."""
+        key = (slot, stream)
+        number = self.stream_ids.get(key, -1)
+        if number < 0:
+            if sum(1 for s, _ in self.streams if s == slot) >= STREAMS_PER_NODE_MAX:
+                raise LimitError(f"a node may use at most {STREAMS_PER_NODE_MAX} streams")
+            number = STREAM_BASE + len(self.streams)
+            self.streams.append(key)
+            self.stream_ids[key] = number
+        return number
+
+    def stream_dot(self, packed: int) -> StreamDot:
+        """The form of a stream's dot that travels."""
+        slot, stream = self.streams[(packed >> SEQ_BITS) - STREAM_BASE]
+        return StreamDot(slot, stream, packed & SEQ_MAX)
+
+    def forget_streams(self, named: tuple[int, ...]) -> None:
+        """Everybody has consumed these messages of streams, and all before them; a worklist."""
+        work = list(named)
+        for packed in work:  # grows while it is walked
+            kept = self.stream_windows.get(packed >> SEQ_BITS)
+            while kept and kept[0].packed <= packed:
+                tag = kept.popleft()
+                if tag.streams is not None:
+                    work.extend(tag.streams.context)
+                self._drop_of_stream(tag)
+
+    def keep_stream(self, tag: Tag) -> None:
+        """Remember a message of a stream, forgetting the oldest of its stream past the bound."""
+        kept = self.stream_windows.setdefault(tag.packed >> SEQ_BITS, deque())
+        kept.append(tag)
+        self.window[tag.packed] = tag
+        while len(kept) > STREAM_WINDOW_MAX:
+            old = kept.popleft()
+            self.lost_index = max(self.lost_index, old.index)
+            self.clock += 1
+            self._drop_of_stream(old)
+
+    def _drop_of_stream(self, tag: Tag) -> None:
+        tag.gone = self.clock
+        tag.payload = b""
+        self.window.pop(tag.packed, None)
+
+    def _raise_base(self) -> None:
+        # Looking for the oldest tag costs the window's size, so it is done once per that many ticks.
+        if self.clock >= self.base_due:
+            oldest = [tag.index for tag in self.window.values() if tag.index >= 0]
+            oldest += [tag.index for tag in self.unsent.values()]
+            self.base = min(oldest, default=self.clock)
+            self.base_due = self.clock + len(oldest)
+
+    def ancestors(self, tag: Tag) -> Answers:
+        """Materialise the unforgotten ancestors of a tag; a worklist."""
+        self._raise_base()
+        base = self.base
+        work = [tag]
+        while work:
+            top = work[-1]
+            bits = 0
+            complete = True
+            for before in self.right_before(top):
+                known = before.answers
+                if known is None:
+                    work.append(before)
+                    complete = False
+                elif complete:  # its base is not above ours: bases only move up
+                    bits |= known.bits >> (base - known.base) | 1 << (before.index - base)
+            if complete:
+                top.answers = Answers(bits, base, self.clock)
+                work.pop()
+        answers = tag.answers
+        assert answers is not None
+        return answers
+
+    def right_before(self, tag: Tag) -> list[Tag]:
+        """The unforgotten tags that the order itself puts right before this one, named or not."""
+        named = () if tag.streams is None else tag.streams.context
+        if tag.packed >> SEQ_BITS >= STREAM_BASE:
+            # Messages of one stream are ordered among themselves without naming each other.
+            named = (*tag.raw_context, *named, tag.packed - 1)
+        found = [before for before in tag.before if before.gone < 0]
+        for packed in named:
+            known = self.known(packed)
+            if known is not None:
+                found.append(known)
+        return found
+
+    def known(self, packed: int) -> Tag | None:
+        """The tag of an unforgotten message."""
+        tag = self.window.get(packed)
+        return self.unsent.get(packed) if tag is None else tag
+
+    def precedes(self, a: Tag, b: Tag) -> bool:
+        """Did a happen before b?"""
+        if a.packed >> SEQ_BITS == b.packed >> SEQ_BITS:
+            return a.packed < b.packed
+        if a.index < 0 or b.index < 0:
+            raise _unknown(a if a.index < 0 else b)
+        if a.index > b.index:
+            return False
+        streamed = max(a.packed, b.packed) >> SEQ_BITS >= STREAM_BASE
+        if not streamed and 0 <= a.gone < b.index and self.forgets:
+            return True  # a was stable, so everything consumed later is after it
+        answers = b.answers
+        if answers is None:
+            if b.gone >= 0:
+                raise _forgotten(a, b, b)
+            answers = self.ancestors(b)
+        if 0 <= a.gone <= answers.asked:
+            raise _forgotten(a, b, a)
+        found = answers.bits >> (a.index - answers.base) & 1 == 1
+        if not found and a.index < self.lost_index:
+            raise _forgotten(a, b, a)
+        return found
+
+
+class Answers:
+    """The unforgotten ancestors of a tag, as bits of one integer: bit i is index ``base + i``."""
+
+    __slots__ = ("asked", "base", "bits")
+
+    def __init__(self, bits: int, base: int, asked: int) -> None:
+        self.bits = bits
+        self.base = base
+        self.asked = asked
+        """The client's clock when they were made."""
+
+
+class Streams:
+    """What only tags need that have to do with streams of their own."""
+
+    __slots__ = ("context", "hidden")
+
+    def __init__(self, hidden: tuple[int, ...], context: tuple[int, ...]) -> None:
+        self.hidden = hidden
+        """Predecessors on the default stream that only a stream's message orders before it."""
+        self.context = context
+        """Immediate predecessors on streams, by the local number of the stream."""
+
+
+class Tag:
+    """Names a message and what happened before it.
+
+    ``a < b`` and ``a.precedes(b)``: a happened before b.  ``a.concurrent(b)``: neither did.
+    This is a partial order: ``not a < b`` does not mean ``b <= a``, so do not sort by it.
+    Prints as ``b:7``; equal and hashed by the message it names; ``bytes(tag)`` and pickle store it.
+    """
+
+    __slots__ = (
+        "answers",
+        "before",
+        "gone",
+        "index",
+        "know",
+        "packed",
+        "past",
+        "payload",
+        "pushed",
+        "raw_context",
+        "streams",
+    )
+
+    def __init__(
+        self,
+        past: Past,
+        packed: int,
+        raw_context: tuple[int, ...],
+        payload: bytes,
+        know: int,
+        before: list[Tag],
+    ) -> None:
+        self.past = past
+        self.packed = packed
+        self.raw_context = raw_context
+        """Immediate predecessors on the default stream, packed and sorted."""
+        self.payload = payload
+        self.know = know
+        """Bit k: the member in slot k is known to have consumed this message."""
+        self.before = before
+        """Unforgotten predecessors on the default stream; emptied when it is forgotten itself, so
+        that a tag somebody keeps does not keep the whole past."""
+        self.pushed = 0
+        """What of ``know`` the last stability pass told the predecessors."""
+        self.index = -1
+        """The client's clock when the application consumed it; -1 before."""
+        self.gone = -1
+        """The client's clock when it was forgotten; -1 before."""
+        self.streams: Streams | None = None
+        self.answers: Answers | None = None
+
+    @property
+    def origin(self) -> int:
+        """Slot of the sender."""
+        k = self.packed >> SEQ_BITS
+        return k if k < STREAM_BASE else self.past.streams[k - STREAM_BASE][0]
+
+    @property
+    def seq(self) -> int:
+        """Number of the message at its origin, from 1."""
+        return self.packed & SEQ_MAX
+
+    @property
+    def stream(self) -> str:
+        """Name of its stream; empty for the default one."""
+        k = self.packed >> SEQ_BITS
+        return "" if k < STREAM_BASE else self.past.streams[k - STREAM_BASE][1]
+
+    @property
+    def dot(self) -> Dot:
+        """The message's name."""
+        return self.past.dot_of(self.packed)
+
+    @property
+    def context(self) -> tuple[Dot, ...]:
+        """Its immediate predecessors, sorted by name."""
+        return tuple(sorted([self.past.dot_of(d) for d in self.predecessors]))
+
+    @property
+    def predecessors(self) -> tuple[int, ...]:
+        """The same as packed dots, for simulator and oracle."""
+        streams = self.streams
+        return self.raw_context if streams is None else self.raw_context + streams.context
+
+    @property
+    def stream_context(self) -> tuple[int, ...]:
+        """Immediate predecessors on streams, by the local number of the stream."""
+        return () if self.streams is None else self.streams.context
+
+    @property
+    def hidden(self) -> tuple[int, ...]:
+        """Predecessors on the default stream that only a stream's message orders before it."""
+        return () if self.streams is None else self.streams.hidden
+
+    @property
+    def vector(self) -> tuple[int, ...] | None:
+        """This engine tags by dots."""
+        return None
+
+    def precedes(self, other: Tag) -> bool:
+        """Did this message happen before the other, as the applications saw it?"""
+        if self.past is not other.past:
+            return _precedes_by_context(self, other)
+        return self.past.precedes(self, other)
+
+    def concurrent(self, other: Tag) -> bool:
+        """Did neither happen before the other?  A message is not concurrent with itself."""
+        return not (self == other or self.precedes(other) or other.precedes(self))
+
+    def __lt__(self, other: object) -> bool:
+        if not isinstance(other, Tag):
+            return NotImplemented
+        return self.precedes(other)
+
+    def __gt__(self, other: object) -> bool:
+        if not isinstance(other, Tag):
+            return NotImplemented
+        return other.precedes(self)
+
+    def __le__(self, other: object) -> bool:
+        if not isinstance(other, Tag):
+            return NotImplemented
+        return self == other or self.precedes(other)
+
+    def __ge__(self, other: object) -> bool:
+        if not isinstance(other, Tag):
+            return NotImplemented
+        return self == other or other.precedes(self)
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Tag):
+            return NotImplemented
+        if self.past is other.past:
+            return self.packed == other.packed
+        return self.dot == other.dot
+
+    def __hash__(self) -> int:
+        return hash(self.dot)
+
+    def __str__(self) -> str:
+        return str(self.dot)
+
+    def __repr__(self) -> str:
+        after = ", ".join([str(d) for d in self.context])
+        return f"<Tag {self} after [{after}]>"
+
+    def __bytes__(self) -> bytes:
+        return msgspec.msgpack.encode((self.dot, self.context))
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return (read_tag, (bytes(self),))
+
+
+def read_tag(data: bytes) -> Tag:
+    """The tag that ``bytes(tag)`` wrote, detached from any node.
+
+    It is equal to the original and compares by what it carries; ``Tagger.find(tag)`` gives the
+    node's own tag for it, which compares with everything.
+    """
+    try:
+        dot, context = msgspec.msgpack.decode(data, type=tuple[Dot, tuple[Dot, ...]])
+        past = Past(Members(sorted({d.node.partition("/")[0] for d in (dot, *context)})))
+        if not all(1 <= d.seq <= SEQ_MAX for d in (dot, *context)):
+            raise ValueError("a sequence number is out of range")
+    except (msgspec.MsgspecError, LocalProtocolError, ValueError) as error:
+        raise LocalProtocolError(f"these bytes are not a tag: {error}") from None
+    packed = sorted([_pack_by_name(past, d) for d in context])
+    default = tuple([d for d in packed if d >> SEQ_BITS < STREAM_BASE])
+    tag = Tag(past, _pack_by_name(past, dot), default, b"", 0, [])
+    tag.streams = Streams((), tuple([d for d in packed if d >> SEQ_BITS >= STREAM_BASE]))
+    return tag
+
+
+def _pack_by_name(past: Past, dot: Dot) -> int:
+    node, slash, stream = dot.node.partition("/")
+    slot = past.members.slot(node)
+    return (past.stream_id(slot, stream) if slash else slot) << SEQ_BITS | dot.seq
+
+
+def _precedes_by_context(a: Tag, b: Tag) -> bool:
+    """The order of two tags of different nodes or of stored tags, if they themselves tell it."""
+    first, second = a.dot, b.dot
+    if first.node == second.node:
+        return first.seq < second.seq
+    if any(d.node == first.node and d.seq >= first.seq for d in b.context):
+        return True
+    if any(d.node == second.node and d.seq >= second.seq for d in a.context):
+        return False
+    raise LocalProtocolError(
+        f"{a} and {b} belong to different nodes or were read from storage, and their contexts alone "
+        "do not tell their order: compare the node's own tags, which Tagger.find(tag) gives"
+    )
+
+
+def _unknown(tag: Tag) -> UnknownTagError:
+    return UnknownTagError(
+        f"{tag} was not consumed here yet: take its delivery before comparing it"
+    )
+
+
+def _forgotten(a: Tag, b: Tag, which: Tag) -> ForgottenTagError:
+    return ForgottenTagError(
+        f"whether {a} happened before {b} can no longer be told: {which} became stable and was "
+        "forgotten. Compare tags before you take the stable event of either; once asked, an answer "
+        "about a tag that was not forgotten then stays available"
+    )

@@ -1,0 +1,211 @@
+"""The client process of the flagship: tags messages with what the application has consumed.
+
+Algorithms 4, 8 and 10 of the thesis, with their errata (docs/explanation/errata.md).  It stands
+apart from the middleware (thesis 3.6): a message is tagged at the call with what the application
+has taken, not with what the middleware has queued for it.
+
+State: the context, which is the set of maximal dots among everything sent or consumed.  Sending
+replaces it by the new dot.  Consuming m removes what m names and adds m; no other dot of the
+context can be older than m, because the message that names it would have been consumed before m.
+
+Streams
+-------
+A message with explicit predecessors (``after=``) or none (``ordered=False``) does not fit the one
+FIFO sequence of a node: it would arrive concurrent with something already stable.  It goes on a
+stream of its own, dot ``(node/stream, seq)``.  Messages of one stream are ordered among themselves;
+use several streams for what is independent.  Streams neither give nor receive stability.  Once
+consumed they are in the context of the next message of the default stream, as everything else.
+What they hide from that context travels beside it (``hidden``), or stability could not see through.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from thence.causal.dot import SEQ_BITS, SEQ_MAX, Dot
+from thence.causal.members import Members
+from thence.engine.tag import STREAM_BASE, Past, Streams, Tag, read_tag
+from thence.errors import LimitError, LocalProtocolError, UnknownTagError
+from thence.message import PAYLOAD_BYTES_MAX, STREAM_CHARS_MAX, Phantom
+
+EXPLICIT_STREAM = "explicit"
+UNORDERED_STREAM = "unordered"
+
+
+class Tagger:
+    """One application's view of the order: makes tags, and moves when deliveries are taken."""
+
+    def __init__(self, members: Members, slot: int, keep: bool = True) -> None:
+        self.past = Past(members, keep)
+        self.slot = slot
+        self.bit = 1 << slot
+        self.keep = keep
+        """False without stability: nothing would ever be forgotten, so nothing is remembered."""
+        self.sent = slot << SEQ_BITS
+        """Packed dot of the last message sent; seq 0 before the first."""
+        self.context: set[int] = set()
+        self.hidden: set[int] = set()
+        self.stream_context: set[int] = set()
+        self.stream_sent: dict[int, int] = {}
+
+    def broadcast(
+        self,
+        payload: bytes,
+        after: Iterable[Tag] | None = None,
+        ordered: bool = True,
+        stream: str = "",
+    ) -> Tag:
+        """Tag a message now, after everything consumed so far.
+
+        ``after`` names the predecessors instead; ``ordered=False`` has none.  Both travel on a
+        stream of their own, ``stream`` if given.  The tag goes on to ``Tagged.broadcast``.
+        """
+        if len(payload) > PAYLOAD_BYTES_MAX:
+            raise LimitError(f"a payload has at most {PAYLOAD_BYTES_MAX} bytes")
+        if after is not None or not ordered or stream:
+            return self._broadcast_on_stream(payload, after, ordered, stream)
+        if self.sent & SEQ_MAX == SEQ_MAX:
+            raise LimitError("this node has used up its sequence numbers: take a new incarnation")
+        packed = self.sent + 1
+        self.sent = packed
+        past = self.past
+        tag = Tag(past, packed, tuple(sorted(self.context)), payload, self.bit, [])
+        before = self.context
+        if self.stream_context or self.hidden:
+            hidden = self._hidden()
+            before = before | hidden
+            tag.streams = Streams(tuple(sorted(hidden)), tuple(sorted(self.stream_context)))
+            self.stream_context = set()
+            self.hidden = set()
+        past.clock += 1
+        tag.index = past.clock
+        if self.keep:
+            for d in sorted(before):
+                known = past.known(d)
+                if known is not None:
+                    tag.before.append(known)
+            past.unsent[packed] = tag
+        else:
+            tag.gone = tag.index
+        self.context = {packed}
+        return tag
+
+    def consume(self, tag: Tag) -> None:
+        """The application takes this delivery; called before its code runs, so that what it sends
+        then is after it."""
+        past = self.past
+        if tag.past is not past or tag.index >= 0:
+            raise LocalProtocolError(f"{tag} was consumed already, or delivered to another node")
+        clock = past.clock + 1
+        past.clock = clock
+        tag.index = clock
+        if tag.packed >> SEQ_BITS >= STREAM_BASE:
+            self._enter_stream(tag)
+            return
+        self.context.difference_update(tag.raw_context)
+        self.context.add(tag.packed)
+        if self.stream_context or self.hidden:
+            self.hidden.difference_update(tag.raw_context)
+            if tag.streams is not None:
+                self.stream_context.difference_update(tag.streams.context)
+                self.hidden.difference_update(tag.streams.hidden)
+        if self.keep:
+            tag.know |= self.bit
+        else:
+            tag.gone = clock
+
+    def stabilised(self, tag: Tag) -> None:
+        """The application takes this stable event: the tag's metadata goes."""
+        if tag.gone >= 0 or tag.index < 0:
+            raise LocalProtocolError(f"{tag} cannot be forgotten: not consumed, or forgotten before")
+        past = self.past
+        clock = past.clock + 1
+        past.clock = clock
+        tag.gone = clock
+        tag.payload = b""
+        tag.before = []
+        del past.window[tag.packed]
+        if tag.streams is not None:
+            past.forget_streams(tag.streams.context)
+
+    def phantom(self) -> Phantom:
+        """What was consumed so far, to let others make progress while this node is silent."""
+        seen = self.context if not self.hidden else self.context | self._hidden()
+        return Phantom(self.slot, (self.sent & SEQ_MAX) + 1, tuple(sorted(seen)))
+
+    def find(self, name: Tag | Dot | str | bytes) -> Tag:
+        """This node's tag for a message named by a tag, a dot, ``"b:7"`` or stored bytes."""
+        if isinstance(name, bytes):
+            dot = read_tag(name).dot
+        elif isinstance(name, str):
+            try:
+                dot = Dot.parse(name)
+            except ValueError as error:
+                raise LocalProtocolError(str(error)) from None
+        elif isinstance(name, Tag):
+            dot = name.dot
+        else:
+            dot = name
+        node, slash, stream = dot.node.partition("/")
+        slot = self.past.members.slot(node)
+        number = self.past.stream_ids.get((slot, stream), -1) if slash else slot
+        tag = self.past.known(number << SEQ_BITS | dot.seq)
+        if tag is None or tag.index < 0:
+            raise UnknownTagError(
+                f"{dot} is not in this node's memory: it was not consumed here yet, or it became "
+                "stable and was forgotten. Keep the Tag itself for as long as you need it"
+            )
+        return tag
+
+    def _hidden(self) -> set[int]:
+        """What streams hide, one dot per origin: a newer one of the same origin covers the rest."""
+        newest: dict[int, int] = {d >> SEQ_BITS: d for d in self.context}
+        for d in self.hidden:
+            if newest.get(d >> SEQ_BITS, 0) < d:
+                newest[d >> SEQ_BITS] = d
+        return set(newest.values()) & self.hidden
+
+    def _broadcast_on_stream(
+        self, payload: bytes, after: Iterable[Tag] | None, ordered: bool, stream: str
+    ) -> Tag:
+        if not ordered and after is not None:
+            raise LocalProtocolError("after= names predecessors; ordered=False has none: choose one")
+        if len(stream) > STREAM_CHARS_MAX or "/" in stream or not (stream or "x").isprintable():
+            raise LocalProtocolError(
+                f"{stream!r}: a stream's name has at most {STREAM_CHARS_MAX} printable characters, "
+                "no '/'"
+            )
+        name = stream or (EXPLICIT_STREAM if ordered else UNORDERED_STREAM)
+        newest: dict[int, int] = {}
+        for tag in after or ():
+            own = tag if tag.past is self.past else self.find(tag)
+            if own.index < 0:
+                raise UnknownTagError(f"after={own}: it was not consumed here yet")
+            origin = own.packed >> SEQ_BITS
+            newest[origin] = max(newest.get(origin, 0), own.packed)
+        number = self.past.stream_id(self.slot, name)
+        newest.pop(number, None)  # its own stream is ordered anyway
+        packed = self.stream_sent.get(number, number << SEQ_BITS) + 1
+        self.stream_sent[number] = packed
+        named = sorted(newest.values())
+        default = tuple([d for d in named if d >> SEQ_BITS < STREAM_BASE])
+        tag = Tag(self.past, packed, default, payload, 0, [])
+        tag.streams = Streams((), tuple([d for d in named if d >> SEQ_BITS >= STREAM_BASE]))
+        self.past.clock += 1
+        tag.index = self.past.clock
+        self._enter_stream(tag)
+        return tag
+
+    def _enter_stream(self, tag: Tag) -> None:
+        """A message of a stream joins the context, in front of what it comes after."""
+        behind = self.context.intersection(tag.raw_context)
+        self.context -= behind
+        self.hidden |= behind
+        if tag.streams is not None:
+            self.stream_context.difference_update(tag.streams.context)
+        self.stream_context.discard(tag.packed - 1)
+        self.stream_context.add(tag.packed)
+        if self.keep:
+            self.past.keep_stream(tag)
+        else:
+            tag.gone = tag.index

@@ -1,0 +1,143 @@
+"""Dots as indices into flat tables.
+
+Every origin (a node, or a stream of a node) owns a run of indices: one that means "nothing of
+this origin", one for each of its messages in order, and one past the end.  The *id* of dot
+(o, s) is ``base[o] + s``.  Ids of one origin compare as its messages do, id order is the order of
+dots, and a version vector whose entries are ids needs no further arithmetic to look something up.
+
+Sequence numbers that leave great holes (a corrupt log) are replaced by their ranks, with enough
+neighbours kept that "the next number" and "the smallest missing number" stay right.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+import msgspec
+import numpy as np
+
+from thence.causal.dot import Dot
+from thence.errors import LimitError
+from thence.trace.columns import KIND_CODE, OTHER_KIND, Columns, Ints, Mask
+from thence.trace.record import DELIVER, PHANTOM, SEND, STABLE
+
+KIND_SEND: Final = KIND_CODE[SEND]
+KIND_DELIVER: Final = KIND_CODE[DELIVER]
+KIND_STABLE: Final = KIND_CODE[STABLE]
+KIND_PHANTOM: Final = KIND_CODE[PHANTOM]
+NEVER: Final = np.iinfo(np.int32).max  # the position of what did not happen
+SPARE_SEQS: Final = 4096  # holes up to this are cheaper than ranks
+VECTOR_ENTRIES_MAX: Final = 1 << 32  # 16 GiB of version vectors
+
+_MATTERS: Final = np.zeros(OTHER_KIND + 1, np.bool_)
+_MATTERS[[KIND_SEND, KIND_DELIVER, KIND_STABLE, KIND_PHANTOM]] = True
+
+
+class Numbering(msgspec.Struct, frozen=True, kw_only=True):
+    """The ids of one run's dots."""
+
+    names: tuple[str, ...]
+    base: Ints
+    """By origin: the id that means nothing of it; one more entry: the number of ids."""
+    count: Ints
+    """By origin: how many of its dots there are."""
+    owner: Ints
+    """By origin: the code of the node it belongs to, -1 when no such name occurs."""
+    is_stream: Mask
+    ids: Ints
+    """By row: the id of its dot; of no meaning in rows whose kind the checker ignores."""
+    context_ids: Ints
+    ranked: dict[int, Ints]
+    """By origin with great holes: its real sequence numbers, in order."""
+
+    @property
+    def total(self) -> int:
+        """How many ids there are."""
+        return int(self.base[-1])
+
+    def origin(self, dot_id: int) -> int:
+        """The origin an id belongs to."""
+        return int(np.searchsorted(self.base, dot_id, side="right")) - 1
+
+    def dot(self, dot_id: int) -> Dot | None:
+        """The dot an id stands for; None for an id that is no message."""
+        if dot_id < 0:
+            return None
+        origin = self.origin(dot_id)
+        seq = self.seq(dot_id)
+        return Dot(self.names[origin], seq) if 1 <= dot_id - self.base[origin] else None
+
+    def seq(self, dot_id: int) -> int:
+        """The sequence number of an id; 0 for "nothing of this origin"."""
+        origin = self.origin(dot_id)
+        rank = dot_id - int(self.base[origin])
+        if origin not in self.ranked or rank == 0:
+            return rank
+        return int(self.ranked[origin][rank - 1])
+
+    def messages(self, origin: int) -> slice:
+        """The ids of an origin's messages."""
+        first = int(self.base[origin]) + 1
+        return slice(first, first + int(self.count[origin]))
+
+
+def number_dots(columns: Columns) -> Numbering:
+    """Number every dot the rules speak of."""
+    names = columns.names
+    matters = _MATTERS[columns.kind]
+    everything = bool(matters.all())
+    origin = columns.dot_node if everything else np.where(matters, columns.dot_node, 0)
+    seq = columns.dot_seq if everything else np.where(matters, columns.dot_seq, 0)
+    context_seq = columns.context_seq
+    count = np.maximum(
+        _largest(origin, seq, len(names)), _largest(columns.context_node, context_seq, len(names))
+    )
+    ranked: dict[int, Ints] = {}
+    sends = int(np.count_nonzero(columns.kind == KIND_SEND))
+    if int(count.sum()) > 2 * sends + SPARE_SEQS:
+        seq, context_seq = seq.copy(), context_seq.copy()
+        for code in np.flatnonzero(count > SPARE_SEQS // max(1, len(names))).tolist():
+            here, there = (origin == code) & (seq > 0), columns.context_node == code
+            known = _with_neighbours(np.concatenate([seq[here], context_seq[there]]))
+            seq[here] = np.searchsorted(known, seq[here]) + 1
+            context_seq[there] = np.searchsorted(known, context_seq[there]) + 1
+            ranked[code] = known
+            count[code] = len(known)
+    base = np.concatenate([np.zeros(1, np.int64), np.cumsum(count + 2)])
+    if int(base[-1]) * len(names) > VECTOR_ENTRIES_MAX or int(base[-1]) >= NEVER:
+        raise LimitError(
+            f"run {columns.run}: {int(count.sum())} messages of {len(names)} origins "
+            f"need more than {VECTOR_ENTRIES_MAX} entries of version vectors"
+        )
+    return Numbering(
+        names=names,
+        base=base.astype(np.int32),
+        count=count,
+        owner=_owners(names),
+        is_stream=np.array(["/" in name for name in names], np.bool_),
+        ids=base.astype(np.int32)[origin] + seq.astype(np.int32, copy=False),
+        context_ids=base.astype(np.int32)[columns.context_node] + context_seq.astype(np.int32),
+        ranked=ranked,
+    )
+
+
+def _largest(origin: Ints, seq: Ints, names: int) -> Ints:
+    """By origin: its largest number."""
+    largest = np.zeros(
+        names, seq.dtype
+    )  # of one type: the loop for mixed types is ten times slower
+    np.maximum.at(largest, origin, seq)
+    return largest.astype(np.int64)
+
+
+def _with_neighbours(seqs: Ints) -> Ints:
+    """These numbers, the one before each, and the smallest from 1 that is none of them."""
+    known = np.unique(np.concatenate([seqs, seqs - 1]))
+    known = known[known > 0]
+    dense = int(np.count_nonzero(known == np.arange(1, len(known) + 1)))
+    return np.unique(np.append(known, dense + 1))
+
+
+def _owners(names: tuple[str, ...]) -> Ints:
+    code_of = {name: code for code, name in enumerate(names)}
+    return np.array([code_of.get(name.partition("/")[0], -1) for name in names], np.int32)

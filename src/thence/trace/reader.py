@@ -1,0 +1,185 @@
+"""Find traces and read them.
+
+A PATH is a run folder (``run.json`` and segments), a folder with run folders anywhere below it, or
+one segment file.  Folders whose ``run.json`` names the same run are one run as long as no node is
+in two of them, so each node may keep its own folder.  A place without ``run.json`` is read with
+defaults: the members are the nodes seen and the run is not complete.
+
+What cannot be read is never dropped silently: it goes to the quarantine with file, line and
+reason, and unless the caller asked to keep going a TraceError follows once all is read.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Sequence
+from typing import Final
+
+import msgspec
+
+from thence.errors import UnusableInputError
+from thence.trace.columns import Columns, Part, gather_runs, used_codes
+from thence.trace.record import Record, RunInfo, fault, info_from_json, record_from_json
+from thence.trace.segments import (
+    Quarantine,
+    is_segment,
+    read_lines,
+    read_parquet,
+    records_of_parquet,
+)
+
+INFO_FILE: Final = "run.json"
+PathLike = str | os.PathLike[str]
+
+
+class Place(msgspec.Struct, frozen=True):
+    """The files that belong together, and what ``run.json`` says of them."""
+
+    path: str
+    files: tuple[str, ...]
+    info: RunInfo | None
+
+
+def find_places(paths: Sequence[PathLike], quarantine: Quarantine) -> list[Place]:
+    """The runs below these paths, in a fixed order; UnusableInputError when a path has none."""
+    places: list[Place] = []
+    seen: set[str] = set()
+    for given in paths:
+        path = os.fspath(given)
+        found = [place for place in _places(path, quarantine) if place.path not in seen]
+        seen.update(place.path for place in found)
+        places += found
+    if not places:
+        raise UnusableInputError("no trace given: name a run folder, or a .jsonl or .parquet file")
+    return places
+
+
+def _places(path: str, quarantine: Quarantine) -> list[Place]:
+    if os.path.isfile(path):
+        if not is_segment(os.path.basename(path)):
+            raise UnusableInputError(f"{path} is not a trace: expected a .jsonl or .parquet file")
+        info = _info(os.path.join(os.path.dirname(path), INFO_FILE), quarantine)
+        # One file is not the run: what it lacks may be in the others.
+        part = None if info is None else msgspec.structs.replace(info, complete=False)
+        return [Place(path, (path,), part)]
+    if not os.path.isdir(path):
+        raise UnusableInputError(f"{path} does not exist: name a run folder or a trace file")
+    places = []
+    for folder, folders, files in os.walk(path):
+        folders[:] = sorted(name for name in folders if not name.startswith("."))
+        segments = tuple(os.path.join(folder, name) for name in sorted(files) if is_segment(name))
+        if segments or INFO_FILE in files:
+            folders.clear()  # what is below a run folder belongs to it, not to the trace
+            info = _info(os.path.join(folder, INFO_FILE), quarantine)
+            places.append(Place(folder, segments, info))
+    if not places:
+        raise UnusableInputError(f"{path} holds no trace: no {INFO_FILE}, *.jsonl or *.parquet")
+    return places
+
+
+def _info(path: str, quarantine: Quarantine) -> RunInfo | None:
+    try:
+        with open(path, "rb") as file:
+            return info_from_json(file.read())
+    except FileNotFoundError:
+        return None
+    except (OSError, msgspec.MsgspecError, UnicodeDecodeError) as error:
+        quarantine.add(path, None, str(error))
+        return None
+
+
+def iter_runs(
+    paths: Sequence[PathLike], quarantine: Quarantine
+) -> Iterator[tuple[Columns, RunInfo]]:
+    """Each run below these paths as columns, one at a time; what is bad goes to the quarantine."""
+    events = 0
+    for group in _by_run(find_places(paths, quarantine)):
+        infos = [place.info for place in group if place.info is not None]
+        members = [name for info in infos for name in info.members]
+        parts = _parts(group, quarantine)
+        for columns in gather_runs(parts, members):
+            events += columns.events
+            yield columns, _info_of(columns, infos)
+    if not events and not quarantine.count:
+        names = ", ".join(os.fspath(path) for path in paths)
+        raise UnusableInputError(f"{names}: no trace records; was the run stopped at once?")
+
+
+def read_runs(
+    paths: Sequence[PathLike], keep_going: bool = False
+) -> tuple[list[tuple[Columns, RunInfo]], Quarantine]:
+    """Every run below these paths; TraceError for a bad line unless ``keep_going``."""
+    quarantine = Quarantine()
+    runs = list(iter_runs(paths, quarantine))
+    if quarantine.count and not (keep_going and runs):
+        raise quarantine.error()
+    return runs, quarantine
+
+
+def _by_run(places: list[Place]) -> list[list[Place]]:
+    """Places of the same named run together, in order of first appearance."""
+    groups: dict[str, list[Place]] = {}
+    for place in places:
+        key = f"path {place.path}" if place.info is None else f"run {place.info.run}"
+        groups.setdefault(key, []).append(place)
+    return list(groups.values())
+
+
+def _parts(group: list[Place], quarantine: Quarantine) -> list[Part]:
+    parts: list[Part] = []
+    home: dict[str, str] = {}
+    for place in group:
+        for file in place.files:
+            read = read_lines if file.endswith(".jsonl") else read_parquet
+            part = read(file, quarantine)
+            if part is None:
+                continue
+            parts.append(part)
+            for code in used_codes(part.node, len(part.names)):
+                name = part.names[code]
+                if home.setdefault(name, place.path) != place.path:
+                    raise UnusableInputError(
+                        f"{home[name]} and {place.path} both hold a log of {name} in one run: "
+                        "check them one at a time"
+                    )
+    return parts
+
+
+def _info_of(columns: Columns, infos: Sequence[RunInfo]) -> RunInfo:
+    """What is known of a run: its ``run.json``, or defaults."""
+    mine = [info for info in infos if info.run == columns.run]
+    codes = used_codes(columns.node, len(columns.names))
+    nodes = tuple(columns.names[code] for code in codes)
+    if not mine:
+        return RunInfo(run=columns.run, members=nodes)
+    complete = all(info.complete for info in mine)
+    return msgspec.structs.replace(mine[0], complete=complete, members=mine[0].members or nodes)
+
+
+def read_records(paths: Sequence[PathLike], keep_going: bool = False) -> Iterator[Record]:
+    """Every good record, file by file, unknown fields in ``extra``; a Python object per event."""
+    quarantine = Quarantine()
+    for place in find_places(paths, quarantine):
+        for path in place.files:
+            if path.endswith(".jsonl"):
+                yield from _records_of_lines(path, quarantine)
+            elif read_parquet(path, quarantine) is not None:
+                yield from records_of_parquet(path)
+    if quarantine.count and not keep_going:
+        raise quarantine.error()
+
+
+def _records_of_lines(path: str, quarantine: Quarantine) -> Iterator[Record]:
+    with open(path, "rb") as file:
+        for number, line in enumerate(file, 1):
+            if not line.strip():
+                continue
+            try:
+                record = record_from_json(line)
+                reason = fault(record)
+            except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+                reason = str(error)
+            if reason is None:
+                yield record
+            else:
+                quarantine.add(path, number, reason)

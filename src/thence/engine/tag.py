@@ -37,6 +37,9 @@ STREAM_WINDOW_MAX: Final = 1024
 STREAMS_PER_NODE_MAX: Final = 256
 
 
+NOTHING: Final[list[Tag]] = []  # what a forgotten tag has before it; shared, never changed
+
+
 class Past:
     """What a node's application has consumed and not yet forgotten."""
 

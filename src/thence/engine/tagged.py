@@ -106,6 +106,8 @@ class Tagged:
         self.pending_max = pending_per_origin_max
         self.window = past.window
         self.delivered: list[int] = []
+        self.latest: list[Tag] = []
+        """The last delivered tag of each slot: what contexts name most, found without hashing."""
         self.bits: list[int] = []
         """The bit of each slot; 0 for slots that are no members any more."""
         self.mask = 0
@@ -131,6 +133,7 @@ class Tagged:
         self.mask = self.members.mask
         for slot in range(len(self.delivered), len(self.members.names)):
             self.delivered.append(slot << SEQ_BITS)
+            self.latest.append(Tag(self.past, -1, (), b"", 0, []))  # stands for none
             self.bits.append(0)
         for slot in range(len(self.delivered)):
             self.bits[slot] = self.mask & 1 << slot
@@ -151,6 +154,7 @@ class Tagged:
             return
         self.delivered[k] = packed
         if self.stability:
+            self.latest[k] = tag
             del self.past.unsent[packed]
             self.window[packed] = tag
             self.log.append(tag)
@@ -192,23 +196,29 @@ class Tagged:
             # also proves that the context is well formed.
             context = message.context
             window = self.window
+            latest = self.latest
             before: list[Tag] = []
             previous = -1
             for d in context:
                 k = d >> SEQ_BITS
-                if k <= previous:
+                if k <= previous or k >= size:
                     break
                 previous = k
+                newest = latest[k]
+                if newest.packed == d:
+                    before.append(newest)
+                    continue
                 known = window.get(d)
                 if known is not None:
                     before.append(known)
-                elif k >= size or delivered[k] < d or not d & SEQ_MAX:
+                elif delivered[k] < d or not d & SEQ_MAX:
                     break
             else:
                 tag = Tag(self.past, packed, context, message.payload, self.bits[j], before)
                 delivered[j] = packed
                 out.deliver.append(tag)
                 if self.stability:
+                    latest[j] = tag
                     window[packed] = tag
                     self.log.append(tag)
                 if pending:
@@ -316,12 +326,13 @@ class Tagged:
         if self.stability:
             window = self.window
             tag.before = [window[d] for d in edges if d in window]
+            self.latest[k] = tag
             window[packed] = tag
             self.log.append(tag)
 
     def _wake(self, packed: int, out: Effects) -> None:
         """Deliver everything that waited for this dot, directly or not; a worklist."""
-        past, bits, delivered = self.past, self.bits, self.delivered
+        past, bits, delivered, latest = self.past, self.bits, self.delivered, self.latest
         window, pending, log, deliver = self.window, self.pending, self.log, out.deliver
         ready = [packed]
         for dot in ready:  # grows while it is walked
@@ -338,6 +349,10 @@ class Tagged:
             context = message.context
             before: list[Tag] = []
             for d in context:
+                newest = latest[d >> SEQ_BITS]
+                if newest.packed == d:
+                    before.append(newest)
+                    continue
                 known = window.get(d)
                 if known is not None:
                     before.append(known)
@@ -350,6 +365,7 @@ class Tagged:
                 tag = Tag(past, following, context, message.payload, bits[k], before)
                 delivered[k] = following
                 deliver.append(tag)
+                latest[k] = tag
                 window[following] = tag
                 log.append(tag)
                 ready.append(following)

@@ -24,7 +24,7 @@ from collections.abc import Iterable
 
 from thence.causal.dot import SEQ_BITS, SEQ_MAX, Dot
 from thence.causal.members import Members
-from thence.engine.tag import STREAM_BASE, Past, Streams, Tag, read_tag
+from thence.engine.tag import NOTHING, STREAM_BASE, Past, Streams, Tag, read_tag
 from thence.errors import LimitError, LocalProtocolError, UnknownTagError
 from thence.message import PAYLOAD_BYTES_MAX, STREAM_CHARS_MAX, Phantom
 
@@ -123,7 +123,7 @@ class Tagger:
         past.clock = clock
         tag.gone = clock
         tag.payload = b""
-        tag.before = []
+        tag.before = NOTHING
         del past.window[tag.packed]
         if tag.streams is not None:
             past.forget_streams(tag.streams.context)

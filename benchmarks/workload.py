@@ -88,7 +88,8 @@ def execution(nodes: int, messages: int, seed: int) -> Iterator[tuple[float, int
 
 def in_order(nodes: int, messages: int, seed: int) -> list[Step]:
     """Everything arrives in the order it was sent: nothing is ever held back."""
-    return _arrivals((t + (LATENCY if k else 0), k, s) for t, k, s in execution(nodes, messages, seed))
+    delay = [0.0] + [LATENCY] * (nodes - 1)
+    return _arrivals((t + delay[k], k, s) for t, k, s in execution(nodes, messages, seed))
 
 
 def slow_link(nodes: int, messages: int, seed: int) -> list[Step]:

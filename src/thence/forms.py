@@ -19,7 +19,9 @@ from typing import Any
 COMPILED = (
     "thence.engine.effects",
     "thence.engine.checks",
+    "thence.engine.held",
     "thence.engine.tag",
+    "thence.engine.stability",
     "thence.engine.tagger",
     "thence.engine.tagged",
 )

@@ -19,7 +19,7 @@ SLOT_MAX: Final = (1 << 16) - 1  # packed dots stay below 2**56: a native intege
 
 
 class Dot(msgspec.Struct, frozen=True, order=True, array_like=True, gc=False):
-    """One message, by name.  ``node`` is ``name``, ``name#incarnation`` or either with ``/stream``."""
+    """One message by name.  ``node`` is ``name``, ``name#2`` or either with ``/stream``."""
 
     node: str
     seq: int

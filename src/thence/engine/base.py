@@ -35,7 +35,7 @@ class EngineOptions(msgspec.Struct, frozen=True):
 
     stability: bool = True
     stability_batch: int = 0
-    """Deliveries between stability passes; 1 is a pass each, 0 is amortised (the default)."""
+    """Messages taken between stability passes; 1 is a pass at each delivery, 0 is amortised."""
     k: int = 0
     """Report messages known to have been consumed by this many members; 0 reports none."""
     pending_per_origin_max: int = PENDING_PER_ORIGIN_MAX
@@ -77,7 +77,7 @@ class Client(Protocol):
         """The application takes this stable event; then the tag goes to ``engine.forget``."""
 
     def phantom(self) -> Phantom | None:
-        """What the client has consumed, for ``engine.announce``; None where there are no phantoms."""
+        """What was consumed, for ``engine.announce``; None where there are no phantoms."""
 
 
 class Engine(Protocol):

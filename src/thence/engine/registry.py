@@ -11,8 +11,7 @@ from thence.engine.base import EngineOptions, EngineSpec
 from thence.errors import LocalProtocolError
 
 ENGINES: dict[str, EngineSpec] = {
-    spec.name: spec
-    for spec in (tagged.SPEC, vector.SPEC, graph.SPEC, cbcast.SPEC, cbcast.SPEC_E2E)
+    spec.name: spec for spec in (tagged.SPEC, vector.SPEC, graph.SPEC, cbcast.SPEC, cbcast.SPEC_E2E)
 }
 DEFAULT_ENGINE = tagged.SPEC.name
 

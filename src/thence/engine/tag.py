@@ -33,6 +33,7 @@ from thence.errors import ForgottenTagError, LimitError, LocalProtocolError, Unk
 from thence.message import StreamDot
 
 STREAM_BASE: Final = SLOT_MAX + 1  # local numbers of streams start here, above every slot
+LANE_BITS: Final = 60  # of ``know``: three lanes add up to less than 2**62, a native integer
 STREAM_WINDOW_MAX: Final = 1024
 STREAMS_PER_NODE_MAX: Final = 256
 
@@ -46,7 +47,7 @@ class Past:
     def __init__(self, members: Members, forgets: bool = True) -> None:
         self.members = members
         self.forgets = forgets
-        """False without stability: tags are gone at once, which then says nothing of their order."""
+        """False without stability: tags are gone at once, which says nothing of their order."""
         self.window: dict[int, Tag] = {}
         """Delivered or sent, and not forgotten, by packed dot."""
         self.unsent: dict[int, Tag] = {}
@@ -120,7 +121,7 @@ class Past:
         self.window.pop(tag.packed, None)
 
     def _raise_base(self) -> None:
-        # Looking for the oldest tag costs the window's size, so it is done once per that many ticks.
+        # Looking for the oldest tag costs the window's size: done once per that many ticks.
         if self.clock >= self.base_due:
             oldest = [tag.index for tag in self.window.values() if tag.index >= 0]
             oldest += [tag.index for tag in self.unsent.values()]
@@ -230,6 +231,8 @@ class Tag:
         "gone",
         "index",
         "know",
+        "know1",
+        "know2",
         "packed",
         "past",
         "payload",
@@ -244,7 +247,6 @@ class Tag:
         packed: int,
         raw_context: tuple[int, ...],
         payload: bytes,
-        know: int,
         before: list[Tag],
     ) -> None:
         self.past = past
@@ -252,8 +254,17 @@ class Tag:
         self.raw_context = raw_context
         """Immediate predecessors on the default stream, packed and sorted."""
         self.payload = payload
-        self.know = know
+        self.know = 0
         """Bit k: the member in slot k is known to have consumed this message."""
+        self.know1 = 0
+        """The same for slots from LANE_BITS on ..."""
+        self.know2 = 0
+        """... and from 2 * LANE_BITS on."""
+        k = packed >> SEQ_BITS
+        if 0 <= k < LANE_BITS:
+            self.know = 1 << k
+        elif k < STREAM_BASE:
+            self.mark(k)
         self.before = before
         """Unforgotten predecessors on the default stream; emptied when it is forgotten itself, so
         that a tag somebody keeps does not keep the whole past."""
@@ -265,6 +276,17 @@ class Tag:
         """The client's clock when it was forgotten; -1 before."""
         self.streams: Streams | None = None
         self.answers: Answers | None = None
+
+    def mark(self, slot: int) -> None:
+        """The member in that slot has consumed this message."""
+        if slot < 0:
+            return
+        if slot < LANE_BITS:
+            self.know |= 1 << slot
+        elif slot < 2 * LANE_BITS:
+            self.know1 |= 1 << (slot - LANE_BITS)
+        else:
+            self.know2 |= 1 << (slot - 2 * LANE_BITS)
 
     @property
     def origin(self) -> int:
@@ -383,7 +405,7 @@ def read_tag(data: bytes) -> Tag:
         raise LocalProtocolError(f"these bytes are not a tag: {error}") from None
     packed = sorted([_pack_by_name(past, d) for d in context])
     default = tuple([d for d in packed if d >> SEQ_BITS < STREAM_BASE])
-    tag = Tag(past, _pack_by_name(past, dot), default, b"", 0, [])
+    tag = Tag(past, _pack_by_name(past, dot), default, b"", [])
     tag.streams = Streams((), tuple([d for d in packed if d >> SEQ_BITS >= STREAM_BASE]))
     return tag
 
@@ -404,8 +426,8 @@ def _precedes_by_context(a: Tag, b: Tag) -> bool:
     if any(d.node == second.node and d.seq >= second.seq for d in a.context):
         return False
     raise LocalProtocolError(
-        f"{a} and {b} belong to different nodes or were read from storage, and their contexts alone "
-        "do not tell their order: compare the node's own tags, which Tagger.find(tag) gives"
+        f"{a} and {b} belong to different nodes or were read from storage, and their contexts do "
+        "not tell their order: compare the node's own tags, which Tagger.find(tag) gives"
     )
 
 

@@ -8,22 +8,17 @@ Theory of operation
     *Delivery.*  Message (j, n) is ready when (j, n - 1) and every dot of its context are delivered.
     A message that is not ready watches exactly one missing dot.  When that one is delivered the
     message goes on scanning its context where it stopped: the scan never goes back, because what
-    is delivered stays delivered.  So each dot of a context is looked at once, however long the wait.
+    is delivered stays delivered.  So each dot of a context is looked at once.
 
-    *Stability.*  ``know`` of a delivered message has bit k when member k is known to have consumed
-    it: its sender, this node once the application took it, the sender of any delivered message
-    after it, and the announcer of a usable phantom that names it or something after it.  A pass
-    walks the delivery log backwards and ORs ``know`` into the predecessors where it changed, then
-    forwards and reports what all members know, in delivery order.  A pass costs what is unstable,
-    and the next one waits for half as many deliveries: amortised O(|context|) per message.
+    *Stability.*  A message is stable when every member is known to have consumed it; found in
+    passes over what is delivered and not stable (engine/stability.py).
 
     *Phantoms.*  (j, n, context): j has consumed the context and its next message will be (j, n).
     Usable when all of j below n is delivered here.  Kept per origin: largest n, newest dots.
 
 Invariants
-    delivered[k] is the packed dot of the last delivered message of slot k; log is a linear extension
-    of the causal order; know is closed towards ancestors after a pass, so stability comes in causal
-    order and once; a pending message watches exactly one undelivered dot.
+    delivered[k] is the packed dot of the last delivered message of slot k; the delivery log is a
+    linear extension of the causal order; a pending message waits for exactly one undelivered dot.
 
 Differences from the thesis
     No graph, no successor lists, no bit string per pending message: one watched dot.  The full
@@ -42,6 +37,7 @@ Compiled by mypyc together with tag.py and tagger.py; plain Python when not comp
 from __future__ import annotations
 
 from collections.abc import Sequence
+from heapq import heappop, heappush
 
 from thence.causal.dot import SEQ_BITS, SEQ_MAX
 from thence.causal.members import Members
@@ -60,28 +56,12 @@ from thence.engine.effects import (
     Reject,
     Waiting,
 )
+from thence.engine.held import Held
+from thence.engine.stability import Stability
 from thence.engine.tag import STREAM_BASE, Past, Streams, Tag
 from thence.engine.tagger import Tagger
 from thence.errors import LimitError, LocalProtocolError
 from thence.message import Aside, Message, Phantom, WireMessage
-
-PASS_DELIVERIES_MIN = 16
-
-
-class Held:
-    """The next message of its origin, while a dot of its context is missing."""
-
-    def __init__(self, packed: int, message: Message, named: tuple[int, ...]) -> None:
-        self.packed = packed
-        self.message = message
-        self.named = named
-        """Its predecessors on streams, by their local numbers."""
-        self.scanned = 0
-        """How much of its context was found delivered."""
-        self.missing = -1
-        """The one dot it watches."""
-        self.next: Held | None = None
-        """The one that began to watch the same dot before it."""
 
 
 class Tagged:
@@ -100,45 +80,32 @@ class Tagged:
         self.members: Members = past.members
         self.slot = slot
         self.stability = stability
-        self.stability_batch = stability_batch
-        self.k = k
-        self.k_told: set[int] = set()
+        self.knowledge = Stability(past, stability, stability_batch, k)
         self.pending_max = pending_per_origin_max
         self.window = past.window
         self.delivered: list[int] = []
         self.latest: list[Tag] = []
         """The last delivered tag of each slot: what contexts name most, found without hashing."""
-        self.bits: list[int] = []
-        """The bit of each slot; 0 for slots that are no members any more."""
-        self.mask = 0
+        self.is_member: list[bool] = []
         self.admit()
-        self.pending: dict[int, Message] = {}
-        """Held back.  One that waits for the message before it of its origin is found here when
-        that is delivered; the first of an origin waits in ``watchers``."""
+        self.arrivals = 0
+        self.pending: dict[int, tuple[int, Message]] = {}
+        """Held back, with the order of arrival.  The first of an origin watches a dot; the others
+        are found here when the message before them is delivered."""
         self.watchers: dict[int, Held] = {}
         """By missing dot, those who watch it: a chain, newest first, nearly always of one."""
         self.stream_delivered: dict[int, int] = {}
-        self.log: list[Tag] = []
-        """Delivered and not stable, in order of delivery."""
-        self.due = stability_batch or PASS_DELIVERIES_MIN
-        """Length of the log at which the next pass is due."""
-        self.phantoms: dict[int, tuple[int, dict[int, int]]] = {}
-        self.news = False
-        """A phantom came since the last pass."""
-        self.seen_clock = 0
-        self.seen_length = 0
 
     def admit(self) -> None:
         """Follow ``members``: room for new slots, nothing more from those that ended."""
-        self.mask = self.members.mask
+        mask = self.members.mask
         for slot in range(len(self.delivered), len(self.members.names)):
             self.delivered.append(slot << SEQ_BITS)
-            self.latest.append(Tag(self.past, -1, (), b"", 0, []))  # stands for none
-            self.bits.append(0)
+            self.latest.append(Tag(self.past, -1, (), b"", []))  # stands for none
+            self.is_member.append(False)
         for slot in range(len(self.delivered)):
-            self.bits[slot] = self.mask & 1 << slot
-
-    # ---- from the client -------------------------------------------------------------------------
+            self.is_member[slot] = mask >> slot & 1 == 1
+        self.knowledge.admit(mask, len(self.delivered))
 
     def broadcast(self, tag: Tag, out: Effects) -> None:
         """Send a message that ``Tagger.broadcast`` tagged, in the order of the calls."""
@@ -157,9 +124,9 @@ class Tagged:
             self.latest[k] = tag
             del self.past.unsent[packed]
             self.window[packed] = tag
-            self.log.append(tag)
-            if len(self.log) >= self.due:
-                self._pass(out)
+            self.knowledge.log.append(tag)
+            if self.past.clock >= self.knowledge.due_clock:
+                self.knowledge.look(self.delivered, out)
 
     def announce(self, phantom: Phantom, out: Effects) -> None:
         """Send what ``Tagger.phantom`` said."""
@@ -169,8 +136,6 @@ class Tagged:
         """Its stable event was consumed.  Client and engine share the tag: all is done already."""
         if tag.gone < 0:
             raise LocalProtocolError(f"{tag} must be taken by Tagger.stabilised first")
-
-    # ---- from peers ------------------------------------------------------------------------------
 
     def receive(self, peer: int, message: WireMessage, out: Effects) -> None:
         """A message or phantom arrived.  Nothing a peer sends raises; see ``Effects.reject``."""
@@ -183,7 +148,7 @@ class Tagged:
         j = message.origin
         delivered = self.delivered
         size = len(delivered)
-        if not 0 <= j < size or not self.bits[j]:
+        if not 0 <= j < size or not self.is_member[j]:
             out.reject.append(Reject(peer, NOT_A_MEMBER, f"slot {j} is not a member"))
             return
         if message.aside is not None:
@@ -191,7 +156,8 @@ class Tagged:
             return
         packed = (j << SEQ_BITS) + message.seq
         pending = self.pending
-        if packed == delivered[j] + 1 and j != self.slot and not (pending and packed in pending):
+        last = delivered[j]
+        if packed == last + 1 and j != self.slot and not (pending and packed in pending):
             # The common case in one loop: everything named is delivered, in order of origin, which
             # also proves that the context is well formed.
             context = message.context
@@ -214,19 +180,20 @@ class Tagged:
                 elif delivered[k] < d or not d & SEQ_MAX:
                     break
             else:
-                tag = Tag(self.past, packed, context, message.payload, self.bits[j], before)
+                tag = Tag(self.past, packed, context, message.payload, before)
                 delivered[j] = packed
                 out.deliver.append(tag)
+                knowledge = self.knowledge
                 if self.stability:
                     latest[j] = tag
                     window[packed] = tag
-                    self.log.append(tag)
+                    knowledge.log.append(tag)
                 if pending:
                     self._wake(packed, out)
-                if len(self.log) >= self.due:
-                    self._pass(out)
+                if self.past.clock >= knowledge.due_clock:
+                    knowledge.look(delivered, out)
                 return
-        self._accept(peer, message, packed, (), out)
+        self._accept(peer, message, packed, last, (), out)
 
     def receive_many(self, peer: int, messages: Sequence[WireMessage], out: Effects) -> None:
         """A batch arrived, in this order."""
@@ -234,10 +201,15 @@ class Tagged:
             self.receive(peer, message, out)
 
     def _accept(
-        self, peer: int, message: Message, packed: int, named: tuple[int, ...], out: Effects
+        self,
+        peer: int,
+        message: Message,
+        packed: int,
+        last: int,
+        named: tuple[int, ...],
+        out: Effects,
     ) -> None:
         """Any message of a member: check it, then deliver it or hold it back."""
-        last = self._last(packed >> SEQ_BITS)
         if (
             packed <= last
             or not 0 < message.seq <= SEQ_MAX
@@ -251,18 +223,19 @@ class Tagged:
         if fault is not None:
             out.reject.append(Reject(peer, fault[0], fault[1]))
             return
+        self.arrivals += 1
         if packed > last + 1:
-            self.pending[packed] = message
+            self.pending[packed] = (self.arrivals, message)
             return
         held = Held(packed, message, named)
         if self._ready(held):
             self._deliver(packed, message, named, out)
             if self.pending:
                 self._wake(packed, out)
-            if len(self.log) >= self.due:
-                self._pass(out)
+            if self.past.clock >= self.knowledge.due_clock:
+                self.knowledge.look(self.delivered, out)
         else:
-            self.pending[packed] = message
+            self.pending[packed] = (self.arrivals, message)
 
     def _fault(self, peer: int, message: Message, packed: int, last: int) -> Reject:
         """Why a message of a member cannot be accepted, apart from its context."""
@@ -290,30 +263,29 @@ class Tagged:
     def _ready(self, held: Held) -> bool:
         """Go on scanning where the scan stopped; watch the first missing dot, if there is one."""
         context = held.message.context
+        missing = -1
         for i in range(held.scanned, len(context)):
             d = context[i]
             if self.delivered[d >> SEQ_BITS] < d:
                 held.scanned = i
-                self._watch(held, d)
-                return False
-        held.scanned = len(context)
-        for d in held.named:
-            if self._last(d >> SEQ_BITS) < d:
-                self._watch(held, d)
-                return False
-        return True
-
-    def _watch(self, held: Held, missing: int) -> None:
+                missing = d
+                break
+        else:
+            held.scanned = len(context)
+            for d in held.named:
+                if self._last(d >> SEQ_BITS) < d:
+                    missing = d
+                    break
+        if missing < 0:
+            return True
         held.missing = missing
         held.next = self.watchers.get(missing)
         self.watchers[missing] = held
+        return False
 
-    def _deliver(
-        self, packed: int, message: Message, named: tuple[int, ...], out: Effects
-    ) -> None:
+    def _deliver(self, packed: int, message: Message, named: tuple[int, ...], out: Effects) -> None:
         k = packed >> SEQ_BITS
-        know = self.bits[k] if k < STREAM_BASE else 0
-        tag = Tag(self.past, packed, message.context, message.payload, know, [])
+        tag = Tag(self.past, packed, message.context, message.payload, [])
         out.deliver.append(tag)
         edges = message.context
         if message.aside is not None:
@@ -328,22 +300,32 @@ class Tagged:
             tag.before = [window[d] for d in edges if d in window]
             self.latest[k] = tag
             window[packed] = tag
-            self.log.append(tag)
+            self.knowledge.log.append(tag)
 
     def _wake(self, packed: int, out: Effects) -> None:
-        """Deliver everything that waited for this dot, directly or not; a worklist."""
-        past, bits, delivered, latest = self.past, self.bits, self.delivered, self.latest
-        window, pending, log, deliver = self.window, self.pending, self.log, out.deliver
+        """Deliver everything that waited for this dot, directly or not; a worklist.
+
+        What came first is tried first: it seldom has to wait for something that came later.
+        """
+        past, delivered, latest = self.past, self.delivered, self.latest
+        window, pending, watchers = self.window, self.pending, self.watchers
+        log, deliver, stability = self.knowledge.log, out.deliver, self.stability
         ready = [packed]
-        for dot in ready:  # grows while it is walked
-            if self.watchers:
-                self._wake_watchers(dot, ready, out)
-            following = dot + 1
-            message = pending.get(following)
-            if message is None:
-                continue
-            if message.aside is not None or not self.stability:
-                self._wake_next(following, message, ready, out)
+        oldest: list[tuple[int, int]] = []  # a heap of (arrival, dot)
+        while True:
+            while ready:
+                dot = ready.pop()
+                if dot in watchers:
+                    self._wake_watchers(watchers.pop(dot), ready, out)
+                entry = pending.get(dot + 1)
+                if entry is not None:
+                    heappush(oldest, (entry[0], dot + 1))
+            if not oldest:
+                return
+            arrival, following = heappop(oldest)
+            message = pending.pop(following)[1]
+            if message.aside is not None or not stability:
+                self._wake_next(following, message, arrival, ready, out)
                 continue
             # The next of the same origin: the common case, as in ``receive``.
             context = message.context
@@ -357,12 +339,16 @@ class Tagged:
                 if known is not None:
                     before.append(known)
                 elif delivered[d >> SEQ_BITS] < d:
-                    self._wake_next(following, message, ready, out)
+                    pending[following] = (arrival, message)
+                    held = Held(following, message, ())
+                    held.scanned = context.index(d)
+                    held.missing = d
+                    held.next = watchers.get(d)
+                    watchers[d] = held
                     break
             else:
                 k = following >> SEQ_BITS
-                del pending[following]
-                tag = Tag(past, following, context, message.payload, bits[k], before)
+                tag = Tag(past, following, context, message.payload, before)
                 delivered[k] = following
                 deliver.append(tag)
                 latest[k] = tag
@@ -370,24 +356,26 @@ class Tagged:
                 log.append(tag)
                 ready.append(following)
 
-    def _wake_next(self, packed: int, message: Message, ready: list[int], out: Effects) -> None:
+    def _wake_next(
+        self, packed: int, message: Message, arrival: int, ready: list[int], out: Effects
+    ) -> None:
         held = Held(packed, message, self._named(message))
         if self._ready(held):
-            del self.pending[packed]
             self._deliver(packed, message, held.named, out)
             ready.append(packed)
+        else:
+            self.pending[packed] = (arrival, message)
 
-    def _wake_watchers(self, dot: int, ready: list[int], out: Effects) -> None:
-        chain: list[Held] = []
-        held = self.watchers.pop(dot, None)
-        while held is not None:
-            chain.append(held)
+    def _wake_watchers(self, held: Held, ready: list[int], out: Effects) -> None:
+        chain = [held]
+        while held.next is not None:
             held = held.next
-        for held in reversed(chain):  # in the order in which they began to watch
-            if self._ready(held):
-                del self.pending[held.packed]
-                self._deliver(held.packed, held.message, held.named, out)
-                ready.append(held.packed)
+            chain.append(held)
+        for each in reversed(chain):  # in the order in which they began to watch
+            if self._ready(each):
+                del self.pending[each.packed]
+                self._deliver(each.packed, each.message, each.named, out)
+                ready.append(each.packed)
 
     # ---- streams ---------------------------------------------------------------------------------
 
@@ -426,16 +414,15 @@ class Tagged:
         except LimitError as error:
             out.reject.append(Reject(peer, BAD_STREAM, str(error)))
             return
-        self._accept(peer, message, (k << SEQ_BITS) + message.seq, named, out)
-
-    # ---- stability -------------------------------------------------------------------------------
+        packed = (k << SEQ_BITS) + message.seq
+        self._accept(peer, message, packed, self._last(k), named, out)
 
     def _receive_phantom(self, peer: int, phantom: Phantom, out: Effects) -> None:
         j, n = phantom.origin, phantom.seq
-        if not 0 <= j < len(self.delivered) or not self.bits[j] or j == self.slot:
+        if not 0 <= j < len(self.delivered) or not self.is_member[j] or j == self.slot:
             out.reject.append(Reject(peer, NOT_A_MEMBER, f"slot {j} is not another member"))
             return
-        if n < 1 or n > SEQ_MAX:
+        if not 0 < n <= SEQ_MAX:
             out.reject.append(Reject(peer, BAD_SEQ, f"sequence number {n} is not in 1..{SEQ_MAX}"))
             return
         last = self.delivered[j] & SEQ_MAX
@@ -443,85 +430,19 @@ class Tagged:
             detail = f"phantom of message {n} of slot {j} while {last} is delivered"
             out.reject.append(Reject(peer, TOO_FAR_AHEAD, detail, True))
             return
-        fault = context_fault(
-            phantom.context, j << SEQ_BITS | n, self.delivered, self.slot
-        )
+        fault = context_fault(phantom.context, j << SEQ_BITS | n, self.delivered, self.slot)
         if fault is not None:
             out.reject.append(Reject(peer, fault[0], fault[1]))
-            return
-        if n <= last or not self.stability:
-            return  # message n itself says more
-        known = self.phantoms.get(j)
-        newest: dict[int, int] = {} if known is None else known[1]
-        for d in phantom.context:
-            k = d >> SEQ_BITS
-            if newest.get(k, 0) < d:
-                newest[k] = d
-        self.phantoms[j] = (n if known is None or known[0] < n else known[0], newest)
-        self.news = True
+        elif n > last and self.stability:  # otherwise message n itself says more
+            self.knowledge.heard(j, n, phantom.context)
 
     def flush(self, out: Effects) -> None:
         """Find everything that is stable by now."""
-        news = self.news or self.seen_length != len(self.log) or self.seen_clock != self.past.clock
-        if self.stability and news:
-            self._pass(out)
-
-    def _use_phantoms(self) -> None:
-        window = self.window
-        for j in sorted(self.phantoms):
-            n, newest = self.phantoms[j]
-            last = self.delivered[j] & SEQ_MAX
-            if n <= last:
-                del self.phantoms[j]
-            elif n == last + 1:
-                bit = self.bits[j]
-                for k in sorted(newest):
-                    d = newest[k]
-                    if self.delivered[k] >= d:
-                        del newest[k]
-                        tag = window.get(d)
-                        if tag is not None:
-                            tag.know |= bit
-                if not newest:
-                    del self.phantoms[j]
-
-    def _pass(self, out: Effects) -> None:
-        """Spread knowledge towards ancestors, report what everybody knows."""
-        if self.phantoms:
-            self._use_phantoms()
-        log = self.log
-        for tag in reversed(log):
-            know = tag.know
-            if know != tag.pushed:
-                tag.pushed = know
-                for before in tag.before:
-                    before.know |= know
-        mask = self.mask
-        k = self.k
-        unstable: list[Tag] = []
-        for tag in log:
-            if k and tag.packed not in self.k_told and (tag.know & mask).bit_count() >= k:
-                self.k_told.add(tag.packed)
-                out.k_stable.append(tag)
-            if tag.know & mask == mask:
-                out.stable.append(tag)
-                if k:
-                    self.k_told.discard(tag.packed)
-            else:
-                unstable.append(tag)
-        self.log = unstable
-        self.seen_length = len(unstable)
-        self.due = len(unstable) + (
-            self.stability_batch or max(PASS_DELIVERIES_MIN, len(unstable) >> 1)
-        )
-        self.news = False
-        self.seen_clock = self.past.clock
-
-    # ---- what can be asked -----------------------------------------------------------------------
+        self.knowledge.flush(self.delivered, out)
 
     def known_by(self, tag: Tag) -> int:
         """How many members are known to have consumed this message, as of the last pass."""
-        return (tag.know & self.mask).bit_count()
+        return self.knowledge.known_by(tag)
 
     def waiting(self) -> list[Waiting]:
         """Messages held back, by dot, each with the missing dot it waits for."""
@@ -541,11 +462,11 @@ class Tagged:
         words = len(self.delivered) + 2 * len(self.stream_delivered)
         for tag in self.window.values():
             words += 3 + knows + 2 * (len(tag.predecessors) + len(tag.hidden))
-        for message in self.pending.values():
+        for _, message in self.pending.values():
             named = len(message.context) + len(message.stream_context) + len(message.hidden)
             words += 3 + 2 * named
         words += 2 * len(self.watchers)
-        for _, newest in self.phantoms.values():
+        for _, newest in self.knowledge.phantoms.values():
             words += 1 + 2 * len(newest)
         return words
 

@@ -24,7 +24,7 @@ from collections.abc import Iterable
 
 from thence.causal.dot import SEQ_BITS, SEQ_MAX, Dot
 from thence.causal.members import Members
-from thence.engine.tag import NOTHING, STREAM_BASE, Past, Streams, Tag, read_tag
+from thence.engine.tag import LANE_BITS, NOTHING, STREAM_BASE, Past, Streams, Tag, read_tag
 from thence.errors import LimitError, LocalProtocolError, UnknownTagError
 from thence.message import PAYLOAD_BYTES_MAX, STREAM_CHARS_MAX, Phantom
 
@@ -38,7 +38,7 @@ class Tagger:
     def __init__(self, members: Members, slot: int, keep: bool = True) -> None:
         self.past = Past(members, keep)
         self.slot = slot
-        self.bit = 1 << slot
+        self.bit = 1 << slot if slot < LANE_BITS else 0
         self.keep = keep
         """False without stability: nothing would ever be forgotten, so nothing is remembered."""
         self.sent = slot << SEQ_BITS
@@ -69,7 +69,7 @@ class Tagger:
         packed = self.sent + 1
         self.sent = packed
         past = self.past
-        tag = Tag(past, packed, tuple(sorted(self.context)), payload, self.bit, [])
+        tag = Tag(past, packed, tuple(sorted(self.context)), payload, [])
         before = self.context
         if self.stream_context or self.hidden:
             hidden = self._hidden()
@@ -110,14 +110,19 @@ class Tagger:
                 self.stream_context.difference_update(tag.streams.context)
                 self.hidden.difference_update(tag.streams.hidden)
         if self.keep:
-            tag.know |= self.bit
+            if self.bit:
+                tag.know |= self.bit
+            else:
+                tag.mark(self.slot)
         else:
             tag.gone = clock
 
     def stabilised(self, tag: Tag) -> None:
         """The application takes this stable event: the tag's metadata goes."""
         if tag.gone >= 0 or tag.index < 0:
-            raise LocalProtocolError(f"{tag} cannot be forgotten: not consumed, or forgotten before")
+            raise LocalProtocolError(
+                f"{tag} cannot be forgotten: not consumed, or forgotten before"
+            )
         past = self.past
         clock = past.clock + 1
         past.clock = clock
@@ -169,7 +174,9 @@ class Tagger:
         self, payload: bytes, after: Iterable[Tag] | None, ordered: bool, stream: str
     ) -> Tag:
         if not ordered and after is not None:
-            raise LocalProtocolError("after= names predecessors; ordered=False has none: choose one")
+            raise LocalProtocolError(
+                "after= names predecessors; ordered=False has none: choose one"
+            )
         if len(stream) > STREAM_CHARS_MAX or "/" in stream or not (stream or "x").isprintable():
             raise LocalProtocolError(
                 f"{stream!r}: a stream's name has at most {STREAM_CHARS_MAX} printable characters, "
@@ -189,7 +196,7 @@ class Tagger:
         self.stream_sent[number] = packed
         named = sorted(newest.values())
         default = tuple([d for d in named if d >> SEQ_BITS < STREAM_BASE])
-        tag = Tag(self.past, packed, default, payload, 0, [])
+        tag = Tag(self.past, packed, default, payload, [])
         tag.streams = Streams((), tuple([d for d in named if d >> SEQ_BITS >= STREAM_BASE]))
         self.past.clock += 1
         tag.index = self.past.clock

@@ -81,7 +81,9 @@ _encoder = msgspec.msgpack.Encoder()
 
 def encode(message: WireMessage) -> bytes:
     """The bytes of a message."""
-    return _encoder.encode(_to_wire(message, b"" if isinstance(message, Phantom) else message.payload))
+    return _encoder.encode(
+        _to_wire(message, b"" if isinstance(message, Phantom) else message.payload)
+    )
 
 
 def decode(data: bytes) -> WireMessage:

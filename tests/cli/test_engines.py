@@ -13,7 +13,16 @@ from thence.engine.registry import ENGINES
 def test_one_line_per_engine(capsys: pytest.CaptureFixture[str]):
     assert main(["engines"]) == 0
     header, *lines = capsys.readouterr().out.splitlines()
-    assert header.split() == ["name", "guarantee", "tags", "stability", "phantoms", "summary"]
+    assert header.split() == [
+        "name",
+        "guarantee",
+        "tags",
+        "stability",
+        "phantoms",
+        "k_stability",
+        "streams",
+        "summary",
+    ]
     assert [line.split()[0] for line in lines] == list(ENGINES)
     for line, spec in zip(lines, ENGINES.values(), strict=True):
         assert line.endswith(spec.summary)

@@ -13,7 +13,7 @@ from tests.strategies import Sent, contexts, executions, packed_dots
 from thence.causal.dot import SEQ_BITS, SEQ_MAX, SLOT_MAX, pack
 from thence.causal.members import Members
 from thence.engine.base import EngineOptions
-from thence.engine.checks import aside_fault, context_fault
+from thence.engine.checks import STREAM_DOTS_MAX, aside_fault, context_fault
 from thence.engine.effects import (
     BAD_CONTEXT,
     BAD_SEQ,
@@ -22,6 +22,7 @@ from thence.engine.effects import (
     NOT_A_MEMBER,
     NOT_MY_MESSAGE,
     TOO_FAR_AHEAD,
+    TOO_LARGE,
     UNSENT_OWN_DOT,
     WRONG_KIND,
     Effects,
@@ -29,7 +30,9 @@ from thence.engine.effects import (
 from thence.engine.tag import STREAMS_PER_NODE_MAX, Tag
 from thence.engine.tagged import Tagged, make
 from thence.engine.tagger import Tagger
+from thence.errors import LocalProtocolError
 from thence.message import (
+    PAYLOAD_BYTES_MAX,
     STREAM_CHARS_MAX,
     Aside,
     Message,
@@ -42,6 +45,7 @@ from thence.message import (
 A1, A2, B1, B2, B3 = pack(0, 1), pack(0, 2), pack(1, 1), pack(1, 2), pack(1, 3)
 C1, C2 = pack(2, 1), pack(2, 2)
 LONG_NAME = "x" * (STREAM_CHARS_MAX + 1)
+LARGE = b"x" * (PAYLOAD_BYTES_MAX + 1)
 
 
 def node(size: int = 3, slot: int = 0, **options: int) -> tuple[Tagger, Tagged, Effects]:
@@ -132,6 +136,7 @@ BAD_ASIDES = [
     (Aside("s", (StreamDot(2, "", 1),)), BAD_STREAM),
     (Aside("s", (StreamDot(2, "t/u", 1),)), BAD_STREAM),
     (Aside("s", (StreamDot(2, LONG_NAME, 1),)), BAD_STREAM),
+    (Aside("s", tuple(StreamDot(2, f"t{n}", 1) for n in range(STREAM_DOTS_MAX + 1))), TOO_LARGE),
 ]
 
 
@@ -195,6 +200,9 @@ NONSENSE: list[tuple[WireMessage, str]] = [
     (said(B2, B1, aside=Aside("", (), (-1, 1 << 90))), BAD_CONTEXT),
     (said(B1, -1, aside=Aside("s")), BAD_CONTEXT),
     *[(said(B1, B1, aside=aside), reason) for aside, reason in BAD_ASIDES],
+    (Message(1, 2, (B1,), LARGE), TOO_LARGE),
+    (Message(1, 3, (B1,), LARGE), TOO_LARGE),
+    (Message(1, 1, (), LARGE, Aside("s")), TOO_LARGE),
     (Phantom(3, 1, ()), NOT_A_MEMBER),
     (Phantom(-1, 1, ()), NOT_A_MEMBER),
     (Phantom(0, 2, ()), NOT_A_MEMBER),
@@ -255,7 +263,7 @@ def test_nonsense_is_refused_with_a_reason_and_changes_nothing(message: WireMess
 def test_every_reason_that_this_engine_gives_is_in_the_table():
     assert {reason for _, reason in NONSENSE} == {
         *(WRONG_KIND, NOT_A_MEMBER, BAD_SEQ, DUPLICATE, NOT_MY_MESSAGE),
-        *(TOO_FAR_AHEAD, BAD_CONTEXT, UNSENT_OWN_DOT, BAD_STREAM),
+        *(TOO_FAR_AHEAD, BAD_CONTEXT, UNSENT_OWN_DOT, BAD_STREAM, TOO_LARGE),
     }
 
 
@@ -279,6 +287,37 @@ def test_a_peer_cannot_use_more_streams_than_a_node_may():
     receive(engine, out, said(C1, aside=Aside("s")), said(B2, aside=Aside("s0")), said(B1))
     assert len(out.reject) == 1
     assert len(out.deliver) == STREAMS_PER_NODE_MAX + 3
+
+
+def test_what_is_refused_uses_up_no_streams():
+    client, engine, out = node()
+    for n in range(STREAMS_PER_NODE_MAX + 1):
+        receive(engine, out, said(B1, -1, aside=Aside(f"s{n}")))
+        receive(engine, out, said(A1, aside=Aside(f"s{n}")))
+    assert {reject.reason for reject in out.reject} == {BAD_CONTEXT, NOT_MY_MESSAGE}
+    out.clear()
+    receive(engine, out, said(B1, aside=Aside("s")))
+    assert not out.reject
+    assert len(out.deliver) == 1
+    assert str(client.broadcast(b"", stream="mine")) == "a/mine:1"
+
+
+def test_nobody_can_use_up_the_streams_of_another_by_naming_them():
+    _, engine, out = node()
+    named = [StreamDot(2, f"s{n}", 1) for n in range(STREAMS_PER_NODE_MAX)]
+    receive(engine, out, said(B1, aside=Aside("", tuple(named))))
+    receive(engine, out, said(C1, aside=Aside("own")))
+    assert not out.reject
+    assert [str(tag) for tag in out.deliver] == ["c/own:1"]
+
+
+def test_a_message_that_somebody_outside_the_group_hands_over_is_refused():
+    _, engine, out = node()
+    for peer in (-1, 3, 1 << 80):
+        engine.receive(peer, said(B1), out)
+    assert [reject.reason for reject in out.reject] == [NOT_A_MEMBER] * 3
+    engine.receive(2, said(B1), out)
+    assert dots(out.deliver) == [B1], "another member may relay it"
 
 
 def hostile(slots: int) -> st.SearchStrategy[WireMessage]:
@@ -339,6 +378,14 @@ def test_what_is_refused_leaves_no_trace_in_a_correct_execution(
 
 
 # ---- bounds --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("option", ["stability_batch", "k", "pending_per_origin_max"])
+def test_options_that_make_no_sense_are_refused_when_they_are_made(option: str):
+    with pytest.raises(LocalProtocolError, match=option):
+        EngineOptions(**{option: -1})
+    with pytest.raises(LocalProtocolError, match="at least 1"):
+        EngineOptions(pending_per_origin_max=0)
 
 
 def test_what_is_too_far_ahead_is_to_be_offered_again():

@@ -12,7 +12,7 @@ from thence.engine.registry import ENGINES
 
 
 def command(*, as_json: Annotated[bool, Parameter(name="--json", negative=())] = False) -> int:
-    """List the broadcast engines: name, guarantee, tags, stability, phantoms, summary.
+    """List the broadcast engines: what they guarantee and offer, one line each.
 
     Parameters
     ----------
@@ -35,6 +35,8 @@ def describe(spec: EngineSpec) -> dict[str, str | bool]:
         "tags": spec.tags,
         "stability": spec.stability,
         "phantoms": spec.phantoms,
+        "k_stability": spec.k_stability,
+        "streams": spec.streams,
         "summary": spec.summary,
     }
 

@@ -114,7 +114,7 @@ def command(
     stability
         Whether the engine looks for stable messages.
     stability_batch
-        Deliveries between stability passes; 1 is a pass each, 0 is amortised.
+        Messages taken between stability passes; 1 is a pass at each delivery, 0 amortised.
     k
         Also report messages known to k members; 0 is off.
     pending_per_origin_max

@@ -22,6 +22,7 @@ import msgspec
 
 from thence.causal.members import Members
 from thence.engine.effects import Effects, Waiting
+from thence.errors import LocalProtocolError
 from thence.message import Phantom, WireMessage
 
 PENDING_PER_ORIGIN_MAX = 65_536
@@ -39,6 +40,13 @@ class EngineOptions(msgspec.Struct, frozen=True):
     k: int = 0
     """Report messages known to have been consumed by this many members; 0 reports none."""
     pending_per_origin_max: int = PENDING_PER_ORIGIN_MAX
+    """Messages of one origin that are held back at most, from 1."""
+
+    def __post_init__(self) -> None:
+        if self.stability_batch < 0 or self.k < 0:
+            raise LocalProtocolError("stability_batch and k are 0 (off) or more")
+        if self.pending_per_origin_max < 1:
+            raise LocalProtocolError("pending_per_origin_max is at least 1")
 
 
 class EngineTag(Protocol):
@@ -106,6 +114,14 @@ class Engine(Protocol):
 
     def words(self) -> int:
         """Metadata held, in words of 8 bytes, counted by the thesis' method (8.3.1)."""
+
+
+WORD_BYTES = 8
+
+
+def memory_bytes(engine: Engine) -> int:
+    """Metadata held, in bytes, by the same count; what travels is ``codec.metadata_bytes``."""
+    return engine.words() * WORD_BYTES
 
 
 class EngineSpec(msgspec.Struct, frozen=True):

@@ -1,15 +1,46 @@
-"""What a peer may say in a context: one rule per line, each with its reason.
+"""What a peer may not say: one rule per line, each with its reason.
 
 Compiled by mypyc together with the flagship; plain Python when not compiled.
 """
 
 from __future__ import annotations
 
+from typing import Final
+
 from thence.causal.dot import SEQ_BITS, SEQ_MAX
-from thence.engine.effects import BAD_CONTEXT, BAD_STREAM, UNSENT_OWN_DOT
-from thence.message import STREAM_CHARS_MAX, Aside
+from thence.engine.effects import (
+    BAD_CONTEXT,
+    BAD_SEQ,
+    BAD_STREAM,
+    DUPLICATE,
+    NOT_MY_MESSAGE,
+    TOO_FAR_AHEAD,
+    TOO_LARGE,
+    UNSENT_OWN_DOT,
+)
+from thence.message import PAYLOAD_BYTES_MAX, STREAM_CHARS_MAX, Aside, Message
 
 Fault = tuple[str, str]
+STREAM_DOTS_MAX: Final = 1024
+
+
+def message_fault(
+    message: Message, packed: int, last: int, slot: int, is_held: bool, pending_max: int
+) -> Fault:
+    """Why a message is refused, its context apart; ``last`` of its origin is delivered."""
+    j, n = message.origin, message.seq
+    if not 0 < n <= SEQ_MAX:
+        return BAD_SEQ, f"sequence number {n} is not in 1..{SEQ_MAX}"
+    if j == slot and packed > last:
+        return NOT_MY_MESSAGE, f"this node has not sent its message {n}"
+    if packed <= last or is_held:
+        return DUPLICATE, f"message {n} of slot {j} is here already"
+    if len(message.payload) > PAYLOAD_BYTES_MAX:
+        return TOO_LARGE, f"a payload of {len(message.payload)} bytes, at most {PAYLOAD_BYTES_MAX}"
+    return TOO_FAR_AHEAD, (
+        f"message {n} of slot {j} while {last & SEQ_MAX} is delivered: at most {pending_max} are "
+        "held back"
+    )
 
 
 def context_fault(
@@ -40,6 +71,8 @@ def aside_fault(aside: Aside, origin: int, size: int) -> Fault | None:
         return BAD_STREAM, "a stream's name is too long or has a '/'"
     if aside.stream and aside.hidden:
         return BAD_CONTEXT, "hidden predecessors belong to the default stream"
+    if len(aside.context) > STREAM_DOTS_MAX:
+        return TOO_LARGE, f"{len(aside.context)} dots on streams, at most {STREAM_DOTS_MAX}"
     seen: set[tuple[int, str]] = set()
     for d in aside.context:
         key = (d.slot, d.stream)

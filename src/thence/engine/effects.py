@@ -19,7 +19,6 @@ BAD_SEQ: Final = "bad-seq"
 BAD_CONTEXT: Final = "bad-context"
 UNSENT_OWN_DOT: Final = "context-names-unsent-own-dot"
 TOO_FAR_AHEAD: Final = "too-far-ahead"
-PENDING_FULL: Final = "pending-full"
 BAD_STREAM: Final = "bad-stream"
 WRONG_KIND: Final = "wrong-kind"
 TOO_LARGE: Final = "too-large"
@@ -29,7 +28,7 @@ class Reject(msgspec.Struct, frozen=True):
     """A peer's input was refused; the engine's state is as before.
 
     ``reason`` is one of the constants above; ``retry`` says that the same input may be accepted
-    later (only ``pending-full`` and ``too-far-ahead``), so the link must not acknowledge it.
+    later (only ``too-far-ahead``), so the link must not acknowledge it.
     """
 
     peer: int

@@ -29,7 +29,7 @@ import msgspec
 
 from thence.causal.dot import SEQ_BITS, SEQ_MAX, SLOT_MAX, Dot
 from thence.causal.members import Members
-from thence.errors import ForgottenTagError, LimitError, LocalProtocolError, UnknownTagError
+from thence.errors import ForgottenTagError, LocalProtocolError, UnknownTagError
 from thence.message import StreamDot
 
 STREAM_BASE: Final = SLOT_MAX + 1  # local numbers of streams start here, above every slot
@@ -60,6 +60,8 @@ class Past:
         """The clock at which ``base`` is worth raising again."""
         self.streams: list[tuple[int, str]] = []
         self.stream_ids: dict[tuple[int, str], int] = {}
+        self.opened: dict[int, set[str]] = {}
+        """By slot, the streams on which that node has sent."""
         self.stream_windows: dict[int, deque[Tag]] = {}
         self.lost_index = -1
         """Highest index of a stream's tag dropped by its bound, not by stability."""
@@ -76,17 +78,26 @@ class Past:
         """The readable dot."""
         return Dot(self.node_of(packed), packed & SEQ_MAX)
 
-    def stream_id(self, slot: int, stream: str) -> int:
-        """The local number of a stream; LimitError when its node has too many."""
+    def stream_number(self, slot: int, stream: str) -> int:
+        """The local number of a stream, whether its node has used it yet or somebody named it."""
         key = (slot, stream)
         number = self.stream_ids.get(key, -1)
         if number < 0:
-            if sum(1 for s, _ in self.streams if s == slot) >= STREAMS_PER_NODE_MAX:
-                raise LimitError(f"a node may use at most {STREAMS_PER_NODE_MAX} streams")
             number = STREAM_BASE + len(self.streams)
             self.streams.append(key)
             self.stream_ids[key] = number
         return number
+
+    def may_open(self, slot: int, stream: str) -> bool:
+        """May that node use this stream?  Only what it opened itself counts, so nobody else can
+        use up its streams by naming them."""
+        opened = self.opened.get(slot)
+        return opened is None or stream in opened or len(opened) < STREAMS_PER_NODE_MAX
+
+    def open_stream(self, slot: int, stream: str) -> int:
+        """That node uses this stream; its local number."""
+        self.opened.setdefault(slot, set()).add(stream)
+        return self.stream_number(slot, stream)
 
     def stream_dot(self, packed: int) -> StreamDot:
         """The form of a stream's dot that travels."""
@@ -180,17 +191,32 @@ class Past:
         streamed = max(a.packed, b.packed) >> SEQ_BITS >= STREAM_BASE
         if not streamed and 0 <= a.gone < b.index and self.forgets:
             return True  # a was stable, so everything consumed later is after it
+        if _names(b, a):
+            return True
         answers = b.answers
         if answers is None:
             if b.gone >= 0:
-                raise _forgotten(a, b, b)
+                raise self._lost(a, b, b)
             answers = self.ancestors(b)
         if 0 <= a.gone <= answers.asked:
-            raise _forgotten(a, b, a)
+            raise self._lost(a, b, a)
         found = answers.bits >> (a.index - answers.base) & 1 == 1
         if not found and a.index < self.lost_index:
-            raise _forgotten(a, b, a)
+            raise self._lost(a, b, a)
         return found
+
+    def _lost(self, a: Tag, b: Tag, which: Tag) -> ForgottenTagError:
+        question = f"whether {a} happened before {b}"
+        if not self.forgets:
+            return ForgottenTagError(
+                f"{question} is not known: this node runs without stability, so it cannot remember "
+                "the past. Turn stability on to compare tags of different nodes"
+            )
+        return ForgottenTagError(
+            f"{question} can no longer be told: {which} became stable and was forgotten. Compare "
+            "tags before you take the stable event of either; once asked, an answer about a tag "
+            "that was not forgotten then stays available"
+        )
 
 
 class Answers:
@@ -413,7 +439,7 @@ def read_tag(data: bytes) -> Tag:
 def _pack_by_name(past: Past, dot: Dot) -> int:
     node, slash, stream = dot.node.partition("/")
     slot = past.members.slot(node)
-    return (past.stream_id(slot, stream) if slash else slot) << SEQ_BITS | dot.seq
+    return (past.stream_number(slot, stream) if slash else slot) << SEQ_BITS | dot.seq
 
 
 def _precedes_by_context(a: Tag, b: Tag) -> bool:
@@ -431,15 +457,13 @@ def _precedes_by_context(a: Tag, b: Tag) -> bool:
     )
 
 
+def _names(b: Tag, a: Tag) -> bool:
+    """Does b's own context name a, or something later of a's origin?"""
+    origin = a.packed >> SEQ_BITS
+    return any([d >> SEQ_BITS == origin and d >= a.packed for d in b.predecessors])
+
+
 def _unknown(tag: Tag) -> UnknownTagError:
     return UnknownTagError(
         f"{tag} was not consumed here yet: take its delivery before comparing it"
-    )
-
-
-def _forgotten(a: Tag, b: Tag, which: Tag) -> ForgottenTagError:
-    return ForgottenTagError(
-        f"whether {a} happened before {b} can no longer be told: {which} became stable and was "
-        "forgotten. Compare tags before you take the stable event of either; once asked, an answer "
-        "about a tag that was not forgotten then stays available"
     )

@@ -42,13 +42,11 @@ from heapq import heappop, heappush
 from thence.causal.dot import SEQ_BITS, SEQ_MAX
 from thence.causal.members import Members
 from thence.engine.base import PENDING_PER_ORIGIN_MAX, EngineOptions, EngineSpec
-from thence.engine.checks import aside_fault, context_fault
+from thence.engine.checks import aside_fault, context_fault, message_fault
 from thence.engine.effects import (
     BAD_SEQ,
     BAD_STREAM,
-    DUPLICATE,
     NOT_A_MEMBER,
-    NOT_MY_MESSAGE,
     TOO_FAR_AHEAD,
     UNSENT_OWN_DOT,
     WRONG_KIND,
@@ -58,10 +56,10 @@ from thence.engine.effects import (
 )
 from thence.engine.held import Held
 from thence.engine.stability import Stability
-from thence.engine.tag import STREAM_BASE, Past, Streams, Tag
+from thence.engine.tag import STREAM_BASE, STREAMS_PER_NODE_MAX, Past, Streams, Tag
 from thence.engine.tagger import Tagger
-from thence.errors import LimitError, LocalProtocolError
-from thence.message import Aside, Message, Phantom, WireMessage
+from thence.errors import LocalProtocolError
+from thence.message import PAYLOAD_BYTES_MAX, Aside, Message, Phantom, WireMessage
 
 
 class Tagged:
@@ -81,7 +79,7 @@ class Tagged:
         self.slot = slot
         self.stability = stability
         self.knowledge = Stability(past, stability, stability_batch, k)
-        self.pending_max = pending_per_origin_max
+        self.pending_max = max(1, pending_per_origin_max)
         self.window = past.window
         self.delivered: list[int] = []
         self.latest: list[Tag] = []
@@ -151,6 +149,9 @@ class Tagged:
         if not 0 <= j < size or not self.is_member[j]:
             out.reject.append(Reject(peer, NOT_A_MEMBER, f"slot {j} is not a member"))
             return
+        if peer != j and not (0 <= peer < size and self.is_member[peer]):
+            out.reject.append(Reject(peer, NOT_A_MEMBER, f"it came from slot {peer}, no member"))
+            return
         if message.aside is not None:
             self._receive_aside(peer, message, message.aside, out)
             return
@@ -180,7 +181,11 @@ class Tagged:
                 elif delivered[k] < d or not d & SEQ_MAX:
                     break
             else:
-                tag = Tag(self.past, packed, context, message.payload, before)
+                payload = message.payload
+                if len(payload) > PAYLOAD_BYTES_MAX:
+                    self._refuse(peer, message, packed, last, out)
+                    return
+                tag = Tag(self.past, packed, context, payload, before)
                 delivered[j] = packed
                 out.deliver.append(tag)
                 knowledge = self.knowledge
@@ -193,7 +198,7 @@ class Tagged:
                 if self.past.clock >= knowledge.due_clock:
                     knowledge.look(delivered, out)
                 return
-        self._accept(peer, message, packed, last, (), out)
+        self._accept(peer, message, packed, last, out)
 
     def receive_many(self, peer: int, messages: Sequence[WireMessage], out: Effects) -> None:
         """A batch arrived, in this order."""
@@ -206,7 +211,6 @@ class Tagged:
         message: Message,
         packed: int,
         last: int,
-        named: tuple[int, ...],
         out: Effects,
     ) -> None:
         """Any message of a member: check it, then deliver it or hold it back."""
@@ -216,20 +220,23 @@ class Tagged:
             or packed > last + self.pending_max
             or packed in self.pending
             or message.origin == self.slot
+            or len(message.payload) > PAYLOAD_BYTES_MAX
         ):
-            out.reject.append(self._fault(peer, message, packed, last))
+            self._refuse(peer, message, packed, last, out)
             return
         fault = context_fault(message.context, packed, self.delivered, self.slot)
         if fault is not None:
             out.reject.append(Reject(peer, fault[0], fault[1]))
             return
+        if message.aside is not None and message.aside.stream:
+            self.past.open_stream(message.origin, message.aside.stream)
         self.arrivals += 1
         if packed > last + 1:
             self.pending[packed] = (self.arrivals, message)
             return
-        held = Held(packed, message, named)
+        held = Held(packed, message, self._named(message))
         if self._ready(held):
-            self._deliver(packed, message, named, out)
+            self._deliver(packed, message, held.named, out)
             if self.pending:
                 self._wake(packed, out)
             if self.past.clock >= self.knowledge.due_clock:
@@ -237,22 +244,11 @@ class Tagged:
         else:
             self.pending[packed] = (self.arrivals, message)
 
-    def _fault(self, peer: int, message: Message, packed: int, last: int) -> Reject:
-        """Why a message of a member cannot be accepted, apart from its context."""
-        j, n = message.origin, message.seq
-        if not 0 < n <= SEQ_MAX:
-            return Reject(peer, BAD_SEQ, f"sequence number {n} is not in 1..{SEQ_MAX}")
-        if j == self.slot and packed > last:
-            return Reject(peer, NOT_MY_MESSAGE, f"this node has not sent its message {n}")
-        if packed <= last or packed in self.pending:
-            return Reject(peer, DUPLICATE, f"message {n} of slot {j} is here already")
-        return Reject(
-            peer,
-            TOO_FAR_AHEAD,
-            f"message {n} of slot {j} while {last & SEQ_MAX} is delivered: at most "
-            f"{self.pending_max} are held back",
-            True,
+    def _refuse(self, peer: int, message: Message, packed: int, last: int, out: Effects) -> None:
+        fault = message_fault(
+            message, packed, last, self.slot, packed in self.pending, self.pending_max
         )
+        out.reject.append(Reject(peer, fault[0], fault[1], fault[0] == TOO_FAR_AHEAD))
 
     def _last(self, k: int) -> int:
         """The last delivered dot of a slot or stream."""
@@ -388,7 +384,8 @@ class Tagged:
         if message.aside is None:
             return ()
         numbers = [
-            self.past.stream_id(d.slot, d.stream) << SEQ_BITS | d.seq for d in message.aside.context
+            self.past.stream_number(d.slot, d.stream) << SEQ_BITS | d.seq
+            for d in message.aside.context
         ]
         return tuple(sorted(numbers))
 
@@ -408,14 +405,16 @@ class Tagged:
                 detail = f"this node has not sent message {d.seq} on stream {d.stream!r}"
                 out.reject.append(Reject(peer, UNSENT_OWN_DOT, detail))
                 return
-        try:
-            k = self.past.stream_id(j, aside.stream) if aside.stream else j
-            named = self._named(message)
-        except LimitError as error:
-            out.reject.append(Reject(peer, BAD_STREAM, str(error)))
-            return
-        packed = (k << SEQ_BITS) + message.seq
-        self._accept(peer, message, packed, self._last(k), named, out)
+        k = j
+        if aside.stream:
+            if not self.past.may_open(j, aside.stream):
+                detail = f"slot {j} uses {STREAMS_PER_NODE_MAX} streams already"
+                out.reject.append(Reject(peer, BAD_STREAM, detail))
+                return
+            # The number it will have: nothing is noted of a message before it is accepted.
+            new = STREAM_BASE + len(self.past.streams)
+            k = self.past.stream_ids.get((j, aside.stream), new)
+        self._accept(peer, message, (k << SEQ_BITS) + message.seq, self._last(k), out)
 
     def _receive_phantom(self, peer: int, phantom: Phantom, out: Effects) -> None:
         j, n = phantom.origin, phantom.seq

@@ -24,7 +24,16 @@ from collections.abc import Iterable
 
 from thence.causal.dot import SEQ_BITS, SEQ_MAX, Dot
 from thence.causal.members import Members
-from thence.engine.tag import LANE_BITS, NOTHING, STREAM_BASE, Past, Streams, Tag, read_tag
+from thence.engine.tag import (
+    LANE_BITS,
+    NOTHING,
+    STREAM_BASE,
+    STREAMS_PER_NODE_MAX,
+    Past,
+    Streams,
+    Tag,
+    read_tag,
+)
 from thence.errors import LimitError, LocalProtocolError, UnknownTagError
 from thence.message import PAYLOAD_BYTES_MAX, STREAM_CHARS_MAX, Phantom
 
@@ -190,7 +199,9 @@ class Tagger:
                 raise UnknownTagError(f"after={own}: it was not consumed here yet")
             origin = own.packed >> SEQ_BITS
             newest[origin] = max(newest.get(origin, 0), own.packed)
-        number = self.past.stream_id(self.slot, name)
+        if not self.past.may_open(self.slot, name):
+            raise LimitError(f"a node may use at most {STREAMS_PER_NODE_MAX} streams")
+        number = self.past.open_stream(self.slot, name)
         newest.pop(number, None)  # its own stream is ordered anyway
         packed = self.stream_sent.get(number, number << SEQ_BITS) + 1
         self.stream_sent[number] = packed

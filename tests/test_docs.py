@@ -18,7 +18,7 @@ import pytest
 from tests.thesis.errata_table import ERRATA
 from tests.tracked import ROOT, tracked_files
 from thence.cli.main import COMMANDS, main
-from thence.engine import effects
+from thence.engine import reject
 from thence.engine.base import EngineOptions
 from thence.engine.registry import ENGINES
 
@@ -124,7 +124,7 @@ def test_every_engine_and_command_is_documented():
 
 def test_every_reason_of_a_reject_is_documented():
     reasons = {
-        value for name, value in vars(effects).items() if name.isupper() and isinstance(value, str)
+        value for name, value in vars(reject).items() if name.isupper() and isinstance(value, str)
     }
     section = read(ENGINES_PAGE).partition("## Rejected input")[2].partition("\n## ")[0]
     assert set(re.findall(r"^\| `([\w-]+)`", section, re.MULTILINE)) == reasons

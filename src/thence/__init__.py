@@ -16,8 +16,9 @@ if TYPE_CHECKING:
     from thence.causal.dot import Dot
     from thence.causal.members import MemberId, Members
     from thence.engine.base import EngineOptions, EngineSpec
-    from thence.engine.effects import Effects, Reject, Waiting
+    from thence.engine.effects import Effects
     from thence.engine.registry import ENGINES, make_node
+    from thence.engine.reject import Reject, Waiting
     from thence.engine.tag import Tag, read_tag
     from thence.errors import (
         ForgottenTagError,
@@ -43,14 +44,14 @@ _HOMES = {
     "Members": "thence.causal.members",
     "Message": "thence.message",
     "Phantom": "thence.message",
-    "Reject": "thence.engine.effects",
+    "Reject": "thence.engine.reject",
     "Tag": "thence.engine.tag",
     "ThenceError": "thence.errors",
     "TraceError": "thence.errors",
     "UnknownTagError": "thence.errors",
     "UnusableInputError": "thence.errors",
     "VectorMessage": "thence.message",
-    "Waiting": "thence.engine.effects",
+    "Waiting": "thence.engine.reject",
     "make_node": "thence.engine.registry",
     "read_tag": "thence.engine.tag",
 }

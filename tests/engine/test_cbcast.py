@@ -13,14 +13,14 @@ from thence.causal.dot import pack
 from thence.causal.members import Members
 from thence.engine.base import EngineOptions
 from thence.engine.cbcast import SPEC, SPEC_E2E, CbcastTag
-from thence.engine.effects import (
+from thence.engine.effects import Effects
+from thence.engine.reject import (
     BAD_CONTEXT,
     DUPLICATE,
     NOT_MY_MESSAGE,
     TOO_FAR_AHEAD,
     UNSENT_OWN_DOT,
     WRONG_KIND,
-    Effects,
     Waiting,
 )
 from thence.errors import LimitError, LocalProtocolError

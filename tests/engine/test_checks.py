@@ -14,7 +14,8 @@ from thence.causal.dot import SEQ_BITS, SEQ_MAX, SLOT_MAX, pack
 from thence.causal.members import Members
 from thence.engine.base import EngineOptions
 from thence.engine.checks import STREAM_DOTS_MAX, aside_fault, context_fault
-from thence.engine.effects import (
+from thence.engine.effects import Effects
+from thence.engine.reject import (
     BAD_CONTEXT,
     BAD_SEQ,
     BAD_STREAM,
@@ -25,7 +26,6 @@ from thence.engine.effects import (
     TOO_LARGE,
     UNSENT_OWN_DOT,
     WRONG_KIND,
-    Effects,
 )
 from thence.engine.tag import STREAMS_PER_NODE_MAX, Tag
 from thence.engine.tagged import Tagged, make
@@ -48,7 +48,7 @@ LONG_NAME = "x" * (STREAM_CHARS_MAX + 1)
 LARGE = b"x" * (PAYLOAD_BYTES_MAX + 1)
 
 
-def node(size: int = 3, slot: int = 0, **options: int) -> tuple[Tagger, Tagged, Effects]:
+def node(size: int = 3, slot: int = 0, **options: Any) -> tuple[Tagger, Tagged, Effects]:
     return *make(Members("abcdefgh"[:size]), slot, EngineOptions(**options)), Effects()
 
 
@@ -382,8 +382,9 @@ def test_what_is_refused_leaves_no_trace_in_a_correct_execution(
 
 @pytest.mark.parametrize("option", ["stability_batch", "k", "pending_per_origin_max"])
 def test_options_that_make_no_sense_are_refused_when_they_are_made(option: str):
+    wrong: dict[str, Any] = {option: -1}
     with pytest.raises(LocalProtocolError, match=option):
-        EngineOptions(**{option: -1})
+        EngineOptions(**wrong)
     with pytest.raises(LocalProtocolError, match="at least 1"):
         EngineOptions(pending_per_origin_max=0)
 

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import msgspec
+import pytest
 
 from thence.causal.dot import pack
 from thence.causal.members import Members
-from thence.engine import effects
+from thence.engine import reject
 from thence.engine.base import EngineOptions
-from thence.engine.effects import Effects, Reject, Waiting
+from thence.engine.effects import Effects
+from thence.engine.reject import Reject, Waiting
 from thence.engine.tagged import make
 from thence.message import Message, Phantom
 
@@ -19,7 +21,7 @@ def reasons() -> dict[str, str]:
     """The constants of the module."""
     return {
         name: value
-        for name, value in vars(effects).items()
+        for name, value in vars(reject).items()
         if name.isupper() and isinstance(value, str)
     }
 
@@ -34,9 +36,12 @@ def test_every_reason_is_a_different_word_for_logs_and_metrics():
 
 
 def test_values_compare_by_what_they_say():
-    reject = Reject(1, effects.BAD_SEQ, "why")
-    assert not reject.retry
-    assert reject == Reject(1, effects.BAD_SEQ, "why", False)
+    refused = Reject(1, reject.BAD_SEQ, "why")
+    assert not refused.retry
+    assert refused == Reject(1, reject.BAD_SEQ, "why", False)
+    assert hash(refused) == hash(Reject(1, reject.BAD_SEQ, "why"))
+    with pytest.raises(AttributeError):
+        refused.reason = "other"  # type: ignore[misc]
     assert Waiting(1, 2) == Waiting(1, 2) != Waiting(2, 2)
     assert msgspec.structs.asdict(Waiting(1, 2)) == {"dot": 1, "missing": 2}
 
@@ -67,4 +72,4 @@ def test_one_effects_takes_many_steps_in_order():
     assert [str(tag) for tag in out.deliver] == ["b:1", "b:2"]
     assert [str(tag) for tag in out.stable] == ["a:1", "b:1", "b:2"]
     assert [str(tag) for tag in out.k_stable] == ["a:1", "b:1", "b:2"]
-    assert [reject.reason for reject in out.reject] == [effects.BAD_SEQ]
+    assert [refused.reason for refused in out.reject] == [reject.BAD_SEQ]

@@ -10,7 +10,9 @@ from tests.strategies import anything_sent
 from thence.causal.dot import SEQ_MAX, pack
 from thence.causal.members import Members
 from thence.engine.base import EngineOptions
-from thence.engine.effects import (
+from thence.engine.effects import Effects
+from thence.engine.graph import GraphClient, GraphEngine, GraphTag, make
+from thence.engine.reject import (
     BAD_CONTEXT,
     BAD_SEQ,
     BAD_STREAM,
@@ -21,10 +23,8 @@ from thence.engine.effects import (
     TOO_LARGE,
     UNSENT_OWN_DOT,
     WRONG_KIND,
-    Effects,
     Waiting,
 )
-from thence.engine.graph import GraphClient, GraphEngine, GraphTag, make
 from thence.errors import LimitError, LocalProtocolError
 from thence.message import (
     PAYLOAD_BYTES_MAX,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import random
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -13,7 +14,8 @@ from tests.strategies import Sent, executions
 from thence.causal.dot import SEQ_BITS, SEQ_MAX, pack
 from thence.causal.members import Members
 from thence.engine.base import EngineOptions
-from thence.engine.effects import DUPLICATE, NOT_A_MEMBER, Effects, Waiting
+from thence.engine.effects import Effects
+from thence.engine.reject import DUPLICATE, NOT_A_MEMBER, Waiting
 from thence.engine.tag import Tag
 from thence.engine.tagged import SPEC, Tagged, make
 from thence.engine.tagger import Tagger
@@ -25,7 +27,7 @@ A1, B1, B2, B3 = pack(0, 1), pack(1, 1), pack(1, 2), pack(1, 3)
 C1, C2, D1, E1 = pack(2, 1), pack(2, 2), pack(3, 1), pack(4, 1)
 
 
-def node(size: int = 3, slot: int = 0, **options: int) -> tuple[Tagger, Tagged, Effects]:
+def node(size: int = 3, slot: int = 0, **options: Any) -> tuple[Tagger, Tagged, Effects]:
     return *make(Members("abcdefgh"[:size]), slot, EngineOptions(**options)), Effects()
 
 
@@ -123,6 +125,13 @@ def test_those_who_wait_for_one_dot_are_delivered_in_order_of_arrival():
         assert dots(out.deliver) == [B1, *[pack(slot, 1) for slot in order]]
 
 
+@pytest.mark.parametrize("backlog", [[B2, C2], [C2, B2]])
+def test_backlogs_that_become_ready_at_once_are_delivered_in_order_of_arrival(backlog: list[int]):
+    _, engine, out = node(4)
+    receive(engine, out, *map(said, backlog), said(B1, D1), said(C1, D1), said(D1))
+    assert dots(out.deliver) == [D1, B1, C1, *backlog]
+
+
 LONG = 12_000
 
 
@@ -178,7 +187,7 @@ def summary(out: Effects) -> list[list[str]]:
     ]
 
 
-def observer(sent: list[Sent], **options: int) -> tuple[Tagger, Tagged, Effects]:
+def observer(sent: list[Sent], **options: Any) -> tuple[Tagger, Tagged, Effects]:
     """A node that watches an execution of the others and sends nothing."""
     size = max((message.dot >> SEQ_BITS for message in sent), default=0) + 2
     return node(size, size - 1, **options)
@@ -291,7 +300,7 @@ def test_phantoms_of_one_origin_are_merged():
     client, engine, out = node(4)
     receive(engine, out, Phantom(2, 1, (B1,)), Phantom(2, 1, (B2, D1)), Phantom(2, 1, (B1,)))
     assert engine.knowledge.phantoms == {2: (1, {1: B2, 3: D1})}
-    receive(engine, out, Phantom(2, 3, (C2,)))
+    receive(engine, out, Phantom(2, 3, (C2,)), Phantom(2, 2, (C1,)))
     assert engine.knowledge.phantoms == {2: (3, {1: B2, 2: C2, 3: D1})}
     receive(engine, out, said(B1), said(B2, B1), said(D1))
     receive(engine, out, said(C1), said(C2, C1), Phantom(3, 2, (B2, C2)))

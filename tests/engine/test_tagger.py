@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -31,7 +32,7 @@ from thence.message import (
 A1, A2, B1, B2, C1, C2 = pack(0, 1), pack(0, 2), pack(1, 1), pack(1, 2), pack(2, 1), pack(2, 2)
 
 
-def node(size: int = 3, slot: int = 0, **options: int) -> tuple[Tagger, Tagged, Effects]:
+def node(size: int = 3, slot: int = 0, **options: Any) -> tuple[Tagger, Tagged, Effects]:
     return *make(Members("abcdefgh"[:size]), slot, EngineOptions(**options)), Effects()
 
 

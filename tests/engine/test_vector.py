@@ -10,7 +10,8 @@ from tests.strategies import anything_sent
 from thence.causal.dot import pack
 from thence.causal.members import Members
 from thence.engine.base import EngineOptions
-from thence.engine.effects import (
+from thence.engine.effects import Effects
+from thence.engine.reject import (
     BAD_CONTEXT,
     BAD_SEQ,
     DUPLICATE,
@@ -20,7 +21,6 @@ from thence.engine.effects import (
     TOO_LARGE,
     UNSENT_OWN_DOT,
     WRONG_KIND,
-    Effects,
     Waiting,
 )
 from thence.engine.vector import VectorClient, VectorEngine, VectorTag, make

@@ -13,7 +13,8 @@ from typing import Any
 from thence.causal.dot import pack, slot_of
 from thence.causal.members import Members
 from thence.engine.base import EngineOptions, EngineSpec
-from thence.engine.effects import DUPLICATE, Effects, Reject, Waiting
+from thence.engine.effects import Effects
+from thence.engine.reject import DUPLICATE, Reject, Waiting
 from thence.message import Message, Phantom, WireMessage
 
 BUGS = (

@@ -8,8 +8,9 @@ import pytest
 
 from tests.sim.naive import naive
 from thence.engine.base import EngineOptions
-from thence.engine.effects import TOO_FAR_AHEAD, Effects, Reject
+from thence.engine.effects import Effects
 from thence.engine.registry import ENGINES
+from thence.engine.reject import TOO_FAR_AHEAD, Reject
 from thence.message import WireMessage
 from thence.sim.cluster import Cluster, Watcher
 

@@ -16,7 +16,8 @@ from thence.causal.dot import pack
 from thence.causal.members import Members
 from thence.engine import cbcast, graph, vector
 from thence.engine.base import EngineOptions, EngineSpec
-from thence.engine.effects import BAD_CONTEXT, Effects
+from thence.engine.effects import Effects
+from thence.engine.reject import BAD_CONTEXT
 from thence.message import Message, Phantom
 
 WALKS = 120

@@ -17,6 +17,7 @@ import pytest
 
 import thence.engine
 from tests.seeds import seeds
+from tests.thesis.errata_table import spec_of
 from tests.thesis.mutant import NotOnceError, walk_of
 from thence.causal.dot import pack
 from thence.causal.members import Members
@@ -44,10 +45,10 @@ class Mistake(msgspec.Struct, frozen=True):
 
     def engine(self) -> EngineSpec:
         """The flagship with this mistake."""
-        return flagship(*self.changes, name=f"tagged, {self.what}").SPEC
+        return spec_of(flagship(*self.changes), f"tagged, {self.what}")
 
 
-def flagship(*changes: tuple[str, str, str], name: str = "tagged") -> ModuleType:
+def flagship(*changes: tuple[str, str, str]) -> ModuleType:
     """The flagship's module from its source, changed, with siblings changed as well."""
     package = importlib.import_module("thence.engine")
     names = [f"thence.engine.{child}" for child in MODULES]
@@ -62,12 +63,11 @@ def flagship(*changes: tuple[str, str, str], name: str = "tagged") -> ModuleType
                     text = text.replace(old, new)
             mutant = ModuleType(f"thence.engine.{child}")
             sys.modules[mutant.__name__] = mutant
-            exec(compile(text, f"<{child}.py of {name}>", "exec"), mutant.__dict__)
+            exec(compile(text, f"<mutant of {child}.py>", "exec"), mutant.__dict__)
     finally:
         sys.modules.update(normal)
-        for child, module in zip(MODULES, normal.values(), strict=True):
-            setattr(package, child, module)
-    mutant.SPEC = msgspec.structs.replace(mutant.SPEC, name=name)
+        for child, original in zip(MODULES, normal.values(), strict=True):
+            setattr(package, child, original)
     return mutant
 
 
@@ -285,7 +285,7 @@ MISTAKES = (
     ),
     Mistake(
         "answers made after a tag was forgotten are asked about it",
-        (("tag", "if 0 <= a.gone <= answers.asked:", "if a.index < answers.base:"),),
+        (("tag", "not 0 <= a.gone <= answers.asked:", "a.index >= answers.base:"),),
     ),
     Mistake(
         "ancestors of ancestors are read at the wrong place",
@@ -307,7 +307,7 @@ def test_a_mistake_is_caught(mistake: Mistake):
 
 
 def test_without_mistakes_the_same_walks_are_clean():
-    assert first_failure(flagship().SPEC, seeds(WALKS)) is None
+    assert first_failure(spec_of(flagship(), "tagged"), seeds(WALKS)) is None
 
 
 def test_a_passage_that_is_not_there_exactly_once_is_an_error():

@@ -12,7 +12,7 @@ from collections.abc import Iterable
 
 import msgspec
 
-from thence.causal.dot import SLOT_MAX, Dot, pack, seq_of, slot_of
+from thence.causal.dot import SEQ_MAX, SLOT_MAX, Dot, pack, seq_of, slot_of
 from thence.errors import LimitError, LocalProtocolError
 
 NAME_CHARS_MAX = 128
@@ -34,7 +34,8 @@ class MemberId(msgspec.Struct, frozen=True, order=True):
         if not hash_:
             check_name(name)
             return MemberId(name)
-        if not (incarnation.isascii() and incarnation.isdigit() and int(incarnation) >= 2):
+        digits = incarnation.isascii() and incarnation.isdigit() and len(incarnation) <= 18
+        if not digits or int(incarnation) < 2:
             raise LocalProtocolError(f"{text!r}: an incarnation is a number from 2, as in b#2")
         check_name(name)
         return MemberId(name, int(incarnation))
@@ -67,8 +68,8 @@ class Members:
 
     def add(self, member: str | MemberId) -> int:
         """Admit an identity that was never seen before; its slot."""
-        identity = MemberId.parse(member) if isinstance(member, str) else member
-        name = str(identity)
+        name = str(member)
+        identity = MemberId.parse(name)
         if name in self._slots:
             raise LocalProtocolError(f"{name} has a slot already: names of members are unique")
         if len(self.ids) > SLOT_MAX:
@@ -82,7 +83,7 @@ class Members:
 
     def remove(self, slot: int) -> None:
         """End a membership.  The slot stays taken."""
-        if not self.mask >> slot & 1:
+        if slot < 0 or not self.mask >> slot & 1:
             raise LocalProtocolError(f"slot {slot} is not a member")
         self.mask &= ~(1 << slot)
 
@@ -100,4 +101,6 @@ class Members:
 
     def pack(self, dot: Dot) -> int:
         """The packed form of a readable dot."""
+        if not 0 < dot.seq <= SEQ_MAX:
+            raise LocalProtocolError(f"{dot}: a sequence number is in 1..{SEQ_MAX}")
         return pack(self.slot(dot.node), dot.seq)

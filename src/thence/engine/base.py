@@ -21,7 +21,8 @@ from typing import Any, Literal, Protocol
 import msgspec
 
 from thence.causal.members import Members
-from thence.engine.effects import Effects, Waiting
+from thence.engine.effects import Effects
+from thence.engine.reject import Waiting
 from thence.errors import LocalProtocolError
 from thence.message import Phantom, WireMessage
 

@@ -39,8 +39,9 @@ import msgspec
 from thence.causal.dot import pack
 from thence.causal.members import Members
 from thence.engine.base import EngineOptions, EngineSpec
-from thence.engine.effects import BAD_CONTEXT, DUPLICATE, WRONG_KIND, Effects, Reject, Waiting
+from thence.engine.effects import Effects
 from thence.engine.matrix_stability import MatrixStability
+from thence.engine.reject import BAD_CONTEXT, DUPLICATE, WRONG_KIND, Reject, Waiting
 from thence.engine.vector_rules import is_ready, is_vector, refusal, waiting
 from thence.errors import LimitError, LocalProtocolError
 from thence.message import PAYLOAD_BYTES_MAX, Phantom, VectorMessage, WireMessage

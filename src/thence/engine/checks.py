@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Final
 
 from thence.causal.dot import SEQ_BITS, SEQ_MAX
-from thence.engine.effects import (
+from thence.engine.reject import (
     BAD_CONTEXT,
     BAD_SEQ,
     BAD_STREAM,
@@ -65,10 +65,14 @@ def context_fault(
     return None
 
 
+def _nameable(stream: str) -> bool:
+    return 0 < len(stream) <= STREAM_CHARS_MAX and "/" not in stream and stream.isprintable()
+
+
 def aside_fault(aside: Aside, origin: int, size: int) -> Fault | None:
     """Why a message of slot ``origin`` cannot say this of streams; ``size`` slots are known."""
-    if len(aside.stream) > STREAM_CHARS_MAX or "/" in aside.stream:
-        return BAD_STREAM, "a stream's name is too long or has a '/'"
+    if not _nameable(aside.stream or "x"):
+        return BAD_STREAM, "a stream's name is too long, has a '/' or is not printable"
     if aside.stream and aside.hidden:
         return BAD_CONTEXT, "hidden predecessors belong to the default stream"
     if len(aside.context) > STREAM_DOTS_MAX:
@@ -78,8 +82,8 @@ def aside_fault(aside: Aside, origin: int, size: int) -> Fault | None:
         key = (d.slot, d.stream)
         if not 0 <= d.slot < size or not 0 < d.seq <= SEQ_MAX:
             return BAD_CONTEXT, "a stream's dot is out of range"
-        if not d.stream or len(d.stream) > STREAM_CHARS_MAX or "/" in d.stream:
-            return BAD_STREAM, "a stream's name is empty, too long or has a '/'"
+        if not _nameable(d.stream):
+            return BAD_STREAM, "a stream's name is empty, too long, has a '/' or is not printable"
         if key in seen or key == (origin, aside.stream):
             return BAD_CONTEXT, "a stream is named twice, or its own"
         seen.add(key)

@@ -50,7 +50,8 @@ import msgspec
 from thence.causal.dot import SEQ_BITS, SEQ_MAX, pack, seq_of, slot_of
 from thence.causal.members import Members
 from thence.engine.base import EngineOptions, EngineSpec
-from thence.engine.effects import (
+from thence.engine.effects import Effects
+from thence.engine.reject import (
     BAD_CONTEXT,
     BAD_SEQ,
     BAD_STREAM,
@@ -61,7 +62,6 @@ from thence.engine.effects import (
     TOO_LARGE,
     UNSENT_OWN_DOT,
     WRONG_KIND,
-    Effects,
     Reject,
     Waiting,
 )

@@ -25,7 +25,7 @@ from typing import Final
 
 from thence.causal.dot import SEQ_BITS, SEQ_MAX
 from thence.engine.effects import Effects
-from thence.engine.tag import LANE_BITS, Past, Tag
+from thence.engine.tag import LANE_BITS, STABLE, Past, Tag
 
 PASS_MESSAGES_MIN: Final = 16
 NEVER: Final = 1 << 60
@@ -101,6 +101,7 @@ class Stability:
         unstable: list[Tag] = []
         for tag in log:
             if tag.know & mask == mask and not (wide and self._lacks_wide(tag)):
+                tag.pushed = STABLE
                 stable.append(tag)
             else:
                 unstable.append(tag)

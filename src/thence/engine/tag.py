@@ -34,6 +34,7 @@ from thence.message import StreamDot
 
 STREAM_BASE: Final = SLOT_MAX + 1  # local numbers of streams start here, above every slot
 LANE_BITS: Final = 60  # of ``know``: three lanes add up to less than 2**62, a native integer
+STABLE: Final = -1  # what ``Tag.pushed`` is from the moment it is reported stable
 STREAM_WINDOW_MAX: Final = 1024
 STREAMS_PER_NODE_MAX: Final = 256
 
@@ -191,19 +192,16 @@ class Past:
         streamed = max(a.packed, b.packed) >> SEQ_BITS >= STREAM_BASE
         if not streamed and 0 <= a.gone < b.index and self.forgets:
             return True  # a was stable, so everything consumed later is after it
+        answers = b.answers
+        if answers is None and b.gone < 0:
+            answers = self.ancestors(b)
+        if answers is not None and not 0 <= a.gone <= answers.asked:
+            found = answers.bits >> (a.index - answers.base) & 1 == 1
+            if found or a.index >= self.lost_index:
+                return found
         if _names(b, a):
             return True
-        answers = b.answers
-        if answers is None:
-            if b.gone >= 0:
-                raise self._lost(a, b, b)
-            answers = self.ancestors(b)
-        if 0 <= a.gone <= answers.asked:
-            raise self._lost(a, b, a)
-        found = answers.bits >> (a.index - answers.base) & 1 == 1
-        if not found and a.index < self.lost_index:
-            raise self._lost(a, b, a)
-        return found
+        raise self._lost(a, b, b if answers is None else a)
 
     def _lost(self, a: Tag, b: Tag, which: Tag) -> ForgottenTagError:
         question = f"whether {a} happened before {b}"
@@ -295,7 +293,7 @@ class Tag:
         """Unforgotten predecessors on the default stream; emptied when it is forgotten itself, so
         that a tag somebody keeps does not keep the whole past."""
         self.pushed = 0
-        """What of ``know`` the last stability pass told the predecessors."""
+        """What of ``know`` the last pass told the predecessors; STABLE once it was reported."""
         self.index = -1
         """The client's clock when the application consumed it; -1 before."""
         self.gone = -1

@@ -14,7 +14,7 @@ Theory of operation
     passes over what is delivered and not stable (engine/stability.py).
 
     *Phantoms.*  (j, n, context): j has consumed the context and its next message will be (j, n).
-    Usable when all of j below n is delivered here.  Kept per origin: largest n, newest dots.
+    Usable when all of j below n is delivered here.
 
 Invariants
     delivered[k] is the packed dot of the last delivered message of slot k; the delivery log is a
@@ -22,13 +22,12 @@ Invariants
 
 Differences from the thesis
     No graph, no successor lists, no bit string per pending message: one watched dot.  The full
-    context is kept and handed over (erratum 5:27, 9:37, 11:38).  bit(me) is set at consumption, not
-    at delivery to the queue, so "stable" includes that *this* application has seen the message.
+    context is handed over (erratum 5:27, 9:37, 11:38).  bit(me) is set at consumption, not at
+    delivery to the queue, so "stable" includes that *this* application has seen the message.
 
 Bounds
-    At most ``pending_per_origin_max`` messages of one origin are held back: one further ahead is
-    rejected with ``retry``.  The next message of an origin is always accepted, so a full buffer
-    cannot deadlock.
+    ``pending_per_origin_max`` messages of an origin are held back at most: one further ahead is
+    rejected with ``retry``.  The next one is always accepted, so a full buffer cannot deadlock.
 
 Packed dots are plain integers and contexts plain tuples throughout: this is the hot loop.
 Compiled by mypyc together with tag.py and tagger.py; plain Python when not compiled.
@@ -43,18 +42,18 @@ from thence.causal.dot import SEQ_BITS, SEQ_MAX
 from thence.causal.members import Members
 from thence.engine.base import PENDING_PER_ORIGIN_MAX, EngineOptions, EngineSpec
 from thence.engine.checks import aside_fault, context_fault, message_fault
-from thence.engine.effects import (
+from thence.engine.effects import Effects
+from thence.engine.held import Held
+from thence.engine.reject import (
     BAD_SEQ,
     BAD_STREAM,
     NOT_A_MEMBER,
     TOO_FAR_AHEAD,
     UNSENT_OWN_DOT,
     WRONG_KIND,
-    Effects,
     Reject,
     Waiting,
 )
-from thence.engine.held import Held
 from thence.engine.stability import Stability
 from thence.engine.tag import STREAM_BASE, STREAMS_PER_NODE_MAX, Past, Streams, Tag
 from thence.engine.tagger import Tagger
@@ -109,8 +108,8 @@ class Tagged:
         """Send a message that ``Tagger.broadcast`` tagged, in the order of the calls."""
         packed = tag.packed
         k = packed >> SEQ_BITS
-        if packed != self._last(k) + 1:
-            raise LocalProtocolError(f"{tag} is not the next message of its stream")
+        if tag.past is not self.past or tag.origin != self.slot or packed != self._last(k) + 1:
+            raise LocalProtocolError(f"{tag} is not the next message that this node tagged")
         streams = tag.streams
         aside = None if streams is None else self._aside(tag, streams)
         out.send.append(Message(self.slot, packed & SEQ_MAX, tag.raw_context, tag.payload, aside))
@@ -137,6 +136,12 @@ class Tagged:
 
     def receive(self, peer: int, message: WireMessage, out: Effects) -> None:
         """A message or phantom arrived.  Nothing a peer sends raises; see ``Effects.reject``."""
+        try:
+            self._take(peer, message, out)
+        except TypeError as error:  # met before anything changes; the codec lets none through
+            out.reject.append(Reject(peer, WRONG_KIND, f"a field of the wrong type: {error}"))
+
+    def _take(self, peer: int, message: WireMessage, out: Effects) -> None:
         if not isinstance(message, Message):
             if isinstance(message, Phantom):
                 self._receive_phantom(peer, message, out)
@@ -205,14 +210,7 @@ class Tagged:
         for message in messages:
             self.receive(peer, message, out)
 
-    def _accept(
-        self,
-        peer: int,
-        message: Message,
-        packed: int,
-        last: int,
-        out: Effects,
-    ) -> None:
+    def _accept(self, peer: int, message: Message, packed: int, last: int, out: Effects) -> None:
         """Any message of a member: check it, then deliver it or hold it back."""
         if (
             packed <= last
@@ -420,6 +418,9 @@ class Tagged:
         j, n = phantom.origin, phantom.seq
         if not 0 <= j < len(self.delivered) or not self.is_member[j] or j == self.slot:
             out.reject.append(Reject(peer, NOT_A_MEMBER, f"slot {j} is not another member"))
+            return
+        if not 0 <= peer < len(self.delivered) or not self.is_member[peer]:
+            out.reject.append(Reject(peer, NOT_A_MEMBER, f"it came from slot {peer}, no member"))
             return
         if not 0 < n <= SEQ_MAX:
             out.reject.append(Reject(peer, BAD_SEQ, f"sequence number {n} is not in 1..{SEQ_MAX}"))

@@ -27,6 +27,7 @@ from thence.causal.members import Members
 from thence.engine.tag import (
     LANE_BITS,
     NOTHING,
+    STABLE,
     STREAM_BASE,
     STREAMS_PER_NODE_MAX,
     Past,
@@ -128,11 +129,11 @@ class Tagger:
 
     def stabilised(self, tag: Tag) -> None:
         """The application takes this stable event: the tag's metadata goes."""
-        if tag.gone >= 0 or tag.index < 0:
-            raise LocalProtocolError(
-                f"{tag} cannot be forgotten: not consumed, or forgotten before"
-            )
         past = self.past
+        if tag.past is not past or tag.pushed != STABLE or tag.gone >= 0:
+            raise LocalProtocolError(
+                f"{tag} cannot be forgotten: not stable here, or forgotten before"
+            )
         clock = past.clock + 1
         past.clock = clock
         tag.gone = clock
@@ -163,7 +164,8 @@ class Tagger:
         node, slash, stream = dot.node.partition("/")
         slot = self.past.members.slot(node)
         number = self.past.stream_ids.get((slot, stream), -1) if slash else slot
-        tag = self.past.known(number << SEQ_BITS | dot.seq)
+        in_range = number >= 0 and 0 < dot.seq <= SEQ_MAX
+        tag = self.past.known(number << SEQ_BITS | dot.seq) if in_range else None
         if tag is None or tag.index < 0:
             raise UnknownTagError(
                 f"{dot} is not in this node's memory: it was not consumed here yet, or it became "

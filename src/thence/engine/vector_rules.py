@@ -11,7 +11,7 @@ from operator import gt
 
 from thence.causal.dot import pack
 from thence.causal.members import Members
-from thence.engine.effects import (
+from thence.engine.reject import (
     BAD_CONTEXT,
     BAD_SEQ,
     DUPLICATE,

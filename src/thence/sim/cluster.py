@@ -24,7 +24,8 @@ from typing import Any, Final
 from thence.causal.dot import seq_of, slot_of
 from thence.causal.members import Members
 from thence.engine.base import Client, Engine, EngineOptions, EngineSpec
-from thence.engine.effects import Effects, Reject
+from thence.engine.effects import Effects
+from thence.engine.reject import Reject
 from thence.message import Phantom, WireMessage
 from thence.sim.histories import Key
 

@@ -56,12 +56,29 @@ def test_a_folder_that_is_not_empty_is_left_alone(tmp_path: Path, capsys: Captur
 
 
 def test_overwrite_replaces_a_trace_and_nothing_else(tmp_path: Path):
-    (tmp_path / "precious").write_text("mine")
     again = [*SMALL, "--out", str(tmp_path), "--overwrite"]
     assert main(again) == 0
+    (tmp_path / "precious").write_text("mine")
     assert main([*again, "--form", "jsonl"]) == 0
     assert (tmp_path / "precious").read_text() == "mine"
     assert not list(tmp_path.glob("*.parquet"))
+
+
+def test_overwrite_removes_nothing_where_other_data_lies(tmp_path: Path, capsys: Capture):
+    again = [*SMALL, "--out", str(tmp_path), "--overwrite"]
+    assert main(again) == 0
+    (tmp_path / "sales.parquet").write_text("mine")
+    files = sorted(tmp_path.iterdir())
+    assert main(again) == 2
+    assert "sales.parquet" in capsys.readouterr().err
+    assert sorted(tmp_path.iterdir()) == files
+
+
+def test_overwrite_leaves_a_folder_alone_that_holds_no_trace(tmp_path: Path, capsys: Capture):
+    (tmp_path / "a-000000.parquet").write_text("mine")
+    assert main([*SMALL, "--out", str(tmp_path), "--overwrite"]) == 2
+    assert "holds no trace" in capsys.readouterr().err
+    assert [path.name for path in tmp_path.iterdir()] == ["a-000000.parquet"]
 
 
 def test_a_file_cannot_take_a_trace(tmp_path: Path, capsys: Capture):

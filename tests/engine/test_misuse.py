@@ -11,9 +11,10 @@ from thence.causal.members import MemberId, Members
 from thence.engine import reject
 from thence.engine.base import EngineOptions, memory_bytes
 from thence.engine.effects import Effects
+from thence.engine.tag import STREAM_WINDOW_MAX
 from thence.engine.tagged import Tagged, make
 from thence.engine.tagger import Tagger
-from thence.errors import LocalProtocolError, UnknownTagError
+from thence.errors import ForgottenTagError, LocalProtocolError, UnknownTagError
 from thence.message import Aside, Message, Phantom
 
 
@@ -122,3 +123,45 @@ def test_answers_do_not_look_at_the_context_again():
     assert first < second
     second.raw_context = ()  # what it named no longer matters: the answer is there
     assert first < second
+
+
+def test_streams_of_others_do_not_take_answers_away():
+    client, engine, _ = node()
+
+    def take(message: Message) -> None:
+        out = Effects()
+        engine.receive(message.origin, message, out)
+        for tag in out.deliver:
+            client.consume(tag)
+
+    take(Message(1, 1, (), b""))
+    take(Message(2, 1, (), b""))
+    first, second = client.find("b:1"), client.find("c:1")
+    for seq in range(1, STREAM_WINDOW_MAX + 3):
+        take(Message(1, seq, (), b"", Aside("s")))
+    assert first.concurrent(second)
+
+
+def test_what_came_before_a_dropped_message_of_a_stream_is_an_error_not_a_guess():
+    client, engine, out = node()
+    engine.receive(1, Message(1, 1, (), b""), out)
+    client.consume(out.deliver[0])
+    first = out.deliver[0]
+    streamed = [client.broadcast(b"", after=[first], stream="s")]
+    streamed += [client.broadcast(b"", stream="s") for _ in range(STREAM_WINDOW_MAX + 1)]
+    with pytest.raises(ForgottenTagError, match="was dropped"):
+        first.precedes(streamed[-1])
+
+
+def test_what_is_held_back_on_streams_is_bounded_for_all_streams_of_a_node_together():
+    _, engine, out = node(pending_per_origin_max=4)
+    for stream in range(50):
+        for seq in range(2, 10):
+            engine.receive(1, Message(1, seq, (), b"", Aside(f"s{stream}")), out)
+    assert len(engine.waiting()) == 4
+    assert all(each.retry for each in out.reject)
+    for stream in range(50):  # the next of a stream is always taken, and makes room again
+        for seq in range(1, 10):
+            engine.receive(1, Message(1, seq, (), b"", Aside(f"s{stream}")), out)
+    assert len(out.deliver) == 450
+    assert engine.waiting() == []

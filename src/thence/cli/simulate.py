@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import re
 import resource
 import sys
 from collections.abc import Iterator
@@ -14,12 +15,13 @@ import msgspec
 from cyclopts import Parameter
 
 from thence.engine.base import EngineOptions
-from thence.errors import UnusableInputError
+from thence.errors import ThenceError, UnusableInputError
 from thence.sim.checkers import OracleFailure
 from thence.sim.cluster import Watcher
 from thence.sim.network import Distribution, NetworkOptions, Partition, SlowLink
 from thence.sim.run import SimulationOptions, SimulationResult, run_info, simulate
 from thence.sim.workload import Pacing, WorkloadOptions
+from thence.trace.record import info_from_json
 from thence.trace.writer import Form, RunWriter
 
 LONG_DELIVERIES = 100_000
@@ -203,6 +205,10 @@ def run_to(
             return simulate(options, writer, check=oracle, watchers=watching)
 
 
+# What RunWriter names its segments: the node, a number, the form.
+SEGMENT = re.compile(r".+-\d{6,}\.(parquet|jsonl)(\.partial)?")
+
+
 def prepare(out: Path, overwrite: bool) -> None:
     """Make sure that the folder can take a trace; only a trace is ever removed from it."""
     if out.exists() and not out.is_dir():
@@ -214,9 +220,21 @@ def prepare(out: Path, overwrite: bool) -> None:
         raise UnusableInputError(
             f"{out} is not empty: choose another folder, or replace its trace with --overwrite"
         )
+    try:
+        info_from_json((out / "run.json").read_bytes())
+    except (OSError, ThenceError, ValueError):
+        raise UnusableInputError(
+            f"{out} holds no trace (no readable run.json): choose another folder"
+        ) from None
+    trace = [path for path in old if path.name == "run.json" or SEGMENT.fullmatch(path.name)]
     for path in old:
-        if path.name == "run.json" or path.suffix in (".parquet", ".jsonl", ".partial"):
-            path.unlink()
+        if path.suffix in (".parquet", ".jsonl") and path not in trace:
+            raise UnusableInputError(
+                f"{out} holds {path.name}, which is not of its trace but would be read with it: "
+                "choose another folder"
+            )
+    for path in trace:
+        path.unlink()
 
 
 def summary(options: SimulationOptions, result: SimulationResult, out: Path | None) -> str:

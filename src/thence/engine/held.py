@@ -22,3 +22,14 @@ class Held:
         """The one dot it watches."""
         self.next: Held | None = None
         """The one that began to watch the same dot before it."""
+
+
+def missing_dots(watchers: dict[int, Held]) -> dict[int, int]:
+    """By held dot, the dot it watches."""
+    missing: dict[int, int] = {}
+    for chain in watchers.values():
+        held: Held | None = chain
+        while held is not None:
+            missing[held.packed] = held.missing
+            held = held.next
+    return missing

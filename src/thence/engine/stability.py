@@ -7,6 +7,9 @@ backwards and ORs ``know`` into the predecessors where it changed, then forwards
 all members know, in delivery order.  So ``know`` is closed towards ancestors after a pass, and
 stability comes in causal order and once.
 
+A phantom (j, n, context) says that j has consumed the context and will send (j, n) next; it is
+usable once all of j below n is delivered here.
+
 A pass costs what is unstable, and the next one waits until the application has taken as many
 messages again: amortised O(|context|) per message.  It is counted by what the application takes,
 not by what is delivered to its queue: what it has not taken cannot be stable, so a burst of

@@ -64,8 +64,8 @@ class Past:
         self.opened: dict[int, set[str]] = {}
         """By slot, the streams on which that node has sent."""
         self.stream_windows: dict[int, deque[Tag]] = {}
-        self.lost_index = -1
-        """Highest index of a stream's tag dropped by its bound, not by stability."""
+        self.lost: dict[int, tuple[int, int]] = {}
+        """By stream: the newest dot dropped by its bound, not by stability, and its index."""
 
     def node_of(self, packed: int) -> str:
         """The readable origin: ``b``, ``b#2`` or ``b/stream``."""
@@ -123,7 +123,7 @@ class Past:
         self.window[tag.packed] = tag
         while len(kept) > STREAM_WINDOW_MAX:
             old = kept.popleft()
-            self.lost_index = max(self.lost_index, old.index)
+            self.lost[old.packed >> SEQ_BITS] = (old.packed, old.index)
             self.clock += 1
             self._drop_of_stream(old)
 
@@ -148,6 +148,7 @@ class Past:
         while work:
             top = work[-1]
             bits = 0
+            lost = self._lost_before(top)
             complete = True
             for before in self.right_before(top):
                 known = before.answers
@@ -156,8 +157,9 @@ class Past:
                     complete = False
                 elif complete:  # its base is not above ours: bases only move up
                     bits |= known.bits >> (base - known.base) | 1 << (before.index - base)
+                    lost = max(lost, known.lost)
             if complete:
-                top.answers = Answers(bits, base, self.clock)
+                top.answers = Answers(bits, base, self.clock, lost)
                 work.pop()
         answers = tag.answers
         assert answers is not None
@@ -175,6 +177,19 @@ class Past:
             if known is not None:
                 found.append(known)
         return found
+
+    def _lost_before(self, tag: Tag) -> int:
+        """The index of the newest message of a stream right before this one that was dropped by
+        its bound: what came before that cannot be told any more.  -1 for none."""
+        named = () if tag.streams is None else tag.streams.context
+        if tag.packed >> SEQ_BITS >= STREAM_BASE:
+            named = (*named, tag.packed - 1)
+        index = -1
+        for packed in named:
+            dropped = self.lost.get(packed >> SEQ_BITS)
+            if dropped is not None and packed <= dropped[0]:
+                index = max(index, dropped[1])
+        return index
 
     def known(self, packed: int) -> Tag | None:
         """The tag of an unforgotten message."""
@@ -197,7 +212,7 @@ class Past:
             answers = self.ancestors(b)
         if answers is not None and not 0 <= a.gone <= answers.asked:
             found = answers.bits >> (a.index - answers.base) & 1 == 1
-            if found or a.index >= self.lost_index:
+            if found or a.index > answers.lost:
                 return found
         if _names(b, a):
             return True
@@ -210,6 +225,12 @@ class Past:
                 f"{question} is not known: this node runs without stability, so it cannot remember "
                 "the past. Turn stability on to compare tags of different nodes"
             )
+        if which.gone < 0:
+            return ForgottenTagError(
+                f"{question} can no longer be told: a message of a stream between was dropped; "
+                f"{STREAM_WINDOW_MAX} messages of a stream are remembered until something after "
+                "them is stable"
+            )
         return ForgottenTagError(
             f"{question} can no longer be told: {which} became stable and was forgotten. Compare "
             "tags before you take the stable event of either; once asked, an answer about a tag "
@@ -220,13 +241,15 @@ class Past:
 class Answers:
     """The unforgotten ancestors of a tag, as bits of one integer: bit i is index ``base + i``."""
 
-    __slots__ = ("asked", "base", "bits")
+    __slots__ = ("asked", "base", "bits", "lost")
 
-    def __init__(self, bits: int, base: int, asked: int) -> None:
+    def __init__(self, bits: int, base: int, asked: int, lost: int) -> None:
         self.bits = bits
         self.base = base
         self.asked = asked
         """The client's clock when they were made."""
+        self.lost = lost
+        """Below this index an ancestor may be missing: a message between was dropped."""
 
 
 class Streams:

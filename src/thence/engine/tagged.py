@@ -1,8 +1,8 @@
 """``tagged``, the flagship: exact tags, one watched predecessor, amortised stability.
 
 Which algorithm
-    The problem of the thesis' algorithms 10 and 11 (tagged causal broadcast with stability and
-    phantoms), solved otherwise; docs/explanation/flagship.md compares them.
+    The problem of the thesis' algorithms 10 and 11, solved otherwise; docs/explanation/flagship.md
+    compares them.
 
 Theory of operation
     *Delivery.*  Message (j, n) is ready when (j, n - 1) and every dot of its context are delivered.
@@ -12,9 +12,6 @@ Theory of operation
 
     *Stability.*  A message is stable when every member is known to have consumed it; found in
     passes over what is delivered and not stable (engine/stability.py).
-
-    *Phantoms.*  (j, n, context): j has consumed the context and its next message will be (j, n).
-    Usable when all of j below n is delivered here.
 
 Invariants
     delivered[k] is the packed dot of the last delivered message of slot k; the delivery log is a
@@ -29,8 +26,7 @@ Bounds
     ``pending_per_origin_max`` messages of an origin are held back at most: one further ahead is
     rejected with ``retry``.  The next one is always accepted, so a full buffer cannot deadlock.
 
-Packed dots are plain integers and contexts plain tuples throughout: this is the hot loop.
-Compiled by mypyc together with tag.py and tagger.py; plain Python when not compiled.
+Packed dots are plain integers throughout: this is the hot loop, compiled by mypyc if possible.
 """
 
 from __future__ import annotations
@@ -43,7 +39,7 @@ from thence.causal.members import Members
 from thence.engine.base import PENDING_PER_ORIGIN_MAX, EngineOptions, EngineSpec
 from thence.engine.checks import aside_fault, context_fault, message_fault
 from thence.engine.effects import Effects
-from thence.engine.held import Held
+from thence.engine.held import Held, missing_dots
 from thence.engine.reject import (
     BAD_SEQ,
     BAD_STREAM,
@@ -92,6 +88,8 @@ class Tagged:
         self.watchers: dict[int, Held] = {}
         """By missing dot, those who watch it: a chain, newest first, nearly always of one."""
         self.stream_delivered: dict[int, int] = {}
+        self.held_aside: dict[int, int] = {}
+        """By slot, how many wait for the one before them on all its streams together."""
 
     def admit(self) -> None:
         """Follow ``members``: room for new slots, nothing more from those that ended."""
@@ -230,6 +228,13 @@ class Tagged:
             self.past.open_stream(message.origin, message.aside.stream)
         self.arrivals += 1
         if packed > last + 1:
+            if message.aside is not None:
+                held_back = self.held_aside.get(message.origin, 0)
+                if held_back >= self.pending_max:
+                    detail = f"slot {message.origin} has {held_back} held back on streams"
+                    out.reject.append(Reject(peer, TOO_FAR_AHEAD, detail, True))
+                    return
+                self.held_aside[message.origin] = held_back + 1
             self.pending[packed] = (self.arrivals, message)
             return
         held = Held(packed, message, self._named(message))
@@ -353,6 +358,8 @@ class Tagged:
     def _wake_next(
         self, packed: int, message: Message, arrival: int, ready: list[int], out: Effects
     ) -> None:
+        if message.aside is not None:
+            self.held_aside[message.origin] -= 1
         held = Held(packed, message, self._named(message))
         if self._ready(held):
             self._deliver(packed, message, held.named, out)
@@ -446,18 +453,12 @@ class Tagged:
 
     def waiting(self) -> list[Waiting]:
         """Messages held back, by dot, each with the missing dot it waits for."""
-        watched: dict[int, int] = {}
-        for chain in self.watchers.values():
-            held: Held | None = chain
-            while held is not None:
-                watched[held.packed] = held.missing
-                held = held.next
+        watched = missing_dots(self.watchers)
         return [Waiting(d, watched.get(d, d - 1)) for d in sorted(self.pending)]
 
     def words(self) -> int:
-        """Metadata in words, counted as the thesis counts (8.3.1): per message held, 2 for the dot,
-        2 per predecessor, 1 for the stage, the bits of ``know`` once delivered; 2 per watched dot;
-        and the delivered vector."""
+        """Metadata in words, counted as in 8.3.1: per message, 2 for the dot, 2 per predecessor,
+        1 for the stage and the bits of ``know``; 2 per watched dot; the delivered vector."""
         knows = (len(self.delivered) + 63) // 64
         words = len(self.delivered) + 2 * len(self.stream_delivered)
         for tag in self.window.values():

@@ -127,6 +127,9 @@ class VectorEngine:
         if not isinstance(message, VectorMessage):
             out.reject.append(Reject(peer, WRONG_KIND, "this engine takes messages with vectors"))
             return
+        if message.application:
+            out.reject.append(Reject(peer, WRONG_KIND, "this engine takes one vector, not two"))
+            return
         refused = refusal(
             peer, message, self._members, self._slot, self._delivered, self._pending_max
         )

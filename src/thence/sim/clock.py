@@ -14,6 +14,8 @@ from thence.sim.cluster import Cluster, Watcher
 
 Action = Callable[[Any], None]
 
+TIME_MS_MAX = 1e6  # of any option: virtual time is sampled, so a longer run takes for ever
+
 
 class Clock:
     """Runs planned actions in order of time."""

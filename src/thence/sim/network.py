@@ -15,6 +15,9 @@ from typing import Final, Literal
 import msgspec
 
 from thence.errors import UnusableInputError
+from thence.sim.clock import TIME_MS_MAX
+
+FACTOR_MAX = 1e3
 
 WEIBULL_SCALE: Final = 0.15
 WEIBULL_SHAPE: Final = 2.0
@@ -40,7 +43,7 @@ class SlowLink(msgspec.Struct, frozen=True):
         parts = text.split(":")
         try:
             a, b, factor = parts[0], parts[1], float(parts[2])
-            if len(parts) != 3 or not 0 < factor < float("inf"):
+            if len(parts) != 3 or not 0 < factor <= FACTOR_MAX:
                 raise ValueError
         except (ValueError, IndexError):
             raise UnusableInputError(
@@ -71,7 +74,7 @@ class Partition(msgspec.Struct, frozen=True):
                 float(end),
                 tuple(tuple(group.split(",")) for group in groups.split("|")),
             )
-            if not 0 <= found.start_ms < found.end_ms < float("inf"):
+            if not 0 <= found.start_ms < found.end_ms <= TIME_MS_MAX:
                 raise ValueError
         except ValueError:
             raise UnusableInputError(
@@ -99,8 +102,8 @@ class NetworkOptions(msgspec.Struct, frozen=True):
 
     def check(self, names: list[str]) -> None:
         """UnusableInputError says what cannot be."""
-        if not 0 <= self.latency_ms < float("inf"):
-            raise UnusableInputError(f"latency {self.latency_ms} ms: expected 0 or more")
+        if not 0 <= self.latency_ms <= TIME_MS_MAX:
+            raise UnusableInputError(f"latency {self.latency_ms} ms: expected 0 to {TIME_MS_MAX:g}")
         if not 0 <= self.loss < 1:
             raise UnusableInputError(f"loss {self.loss}: expected a chance from 0 to below 1")
         if not 0 <= self.duplicate <= 1:

@@ -17,7 +17,7 @@ from thence.engine.base import EngineOptions, EngineSpec
 from thence.errors import UnusableInputError
 from thence.message import WireMessage
 from thence.sim.checkers import Oracle, OracleFailure
-from thence.sim.clock import Clock, TimedWatcher
+from thence.sim.clock import TIME_MS_MAX, Clock, TimedWatcher
 from thence.sim.cluster import Cluster, Watcher
 from thence.sim.names import node_names
 from thence.sim.network import Network, NetworkOptions
@@ -60,8 +60,8 @@ class SimulationOptions(msgspec.Struct, frozen=True):
             raise UnusableInputError(f"no engine {self.engine!r}; there are {', '.join(ENGINES)}")
         if not 1 <= self.nodes <= NODES_MAX:
             raise UnusableInputError(f"nodes {self.nodes}: expected 1 to {NODES_MAX}")
-        if not 0 <= self.sample_ms < float("inf"):
-            raise UnusableInputError(f"sample {self.sample_ms} ms: expected 0 or more")
+        if not 0 <= self.sample_ms <= TIME_MS_MAX:
+            raise UnusableInputError(f"sample {self.sample_ms} ms: expected 0 to {TIME_MS_MAX:g}")
         if self.workload.streams and not spec.streams:
             raise UnusableInputError(f"engine {self.engine!r} has no streams of their own")
         if self.workload.phantom_ms and not spec.phantoms:

@@ -8,6 +8,7 @@ from typing import Final, Literal
 import msgspec
 
 from thence.errors import UnusableInputError
+from thence.sim.clock import TIME_MS_MAX
 
 Pacing = Literal["exponential", "fixed"]
 
@@ -41,9 +42,9 @@ class WorkloadOptions(msgspec.Struct, frozen=True):
             raise UnusableInputError(f"messages {self.messages}: expected 0 or more")
         for field in ("interval_ms", "client_ms", "middleware_ms", "flush_ms", "phantom_ms"):
             value = getattr(self, field)
-            if not 0 <= value < float("inf"):
+            if not 0 <= value <= TIME_MS_MAX:
                 name = field.replace("_ms", "")
-                raise UnusableInputError(f"{name} {value} ms: expected 0 or more")
+                raise UnusableInputError(f"{name} {value} ms: expected 0 to {TIME_MS_MAX:g}")
         if not 0 <= self.streams <= 1:
             raise UnusableInputError(f"streams {self.streams}: expected a chance from 0 to 1")
         if self.payload_bytes < 0:

@@ -160,6 +160,7 @@ def test_what_is_held_back_on_streams_is_bounded_for_all_streams_of_a_node_toget
             engine.receive(1, Message(1, seq, (), b"", Aside(f"s{stream}")), out)
     assert len(engine.waiting()) == 4
     assert all(each.retry for each in out.reject)
+    assert engine.past.opened == {1: {"s0", "s1"}}  # what is refused leaves no trace
     for stream in range(50):  # the next of a stream is always taken, and makes room again
         for seq in range(1, 10):
             engine.receive(1, Message(1, seq, (), b"", Aside(f"s{stream}")), out)

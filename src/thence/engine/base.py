@@ -76,7 +76,7 @@ class EngineTag(Protocol):
 class Client(Protocol):
     """The client process: the application's side of a node."""
 
-    def broadcast(self, payload: bytes) -> Any:
+    def broadcast(self, payload: bytes) -> EngineTag:
         """Tag a message now; the returned tag goes to ``engine.broadcast`` through the queue."""
 
     def consume(self, tag: Any) -> None:

@@ -65,13 +65,14 @@ def context_fault(
     return None
 
 
-def _nameable(stream: str) -> bool:
+def nameable(stream: str) -> bool:
+    """May a stream have this name?"""
     return 0 < len(stream) <= STREAM_CHARS_MAX and "/" not in stream and stream.isprintable()
 
 
 def aside_fault(aside: Aside, origin: int, size: int) -> Fault | None:
     """Why a message of slot ``origin`` cannot say this of streams; ``size`` slots are known."""
-    if not _nameable(aside.stream or "x"):
+    if not nameable(aside.stream or "x"):
         return BAD_STREAM, "a stream's name is too long, has a '/' or is not printable"
     if aside.stream and aside.hidden:
         return BAD_CONTEXT, "hidden predecessors belong to the default stream"
@@ -82,7 +83,7 @@ def aside_fault(aside: Aside, origin: int, size: int) -> Fault | None:
         key = (d.slot, d.stream)
         if not 0 <= d.slot < size or not 0 < d.seq <= SEQ_MAX:
             return BAD_CONTEXT, "a stream's dot is out of range"
-        if not _nameable(d.stream):
+        if not nameable(d.stream):
             return BAD_STREAM, "a stream's name is empty, too long, has a '/' or is not printable"
         if key in seen or key == (origin, aside.stream):
             return BAD_CONTEXT, "a stream is named twice, or its own"

@@ -1,8 +1,7 @@
 """``tagged``, the flagship: exact tags, one watched predecessor, amortised stability.
 
 Which algorithm
-    The problem of the thesis' algorithms 10 and 11, solved otherwise; docs/explanation/flagship.md
-    compares them.
+    The problem of algorithms 10 and 11, solved otherwise (docs/explanation/flagship.md).
 
 Theory of operation
     *Delivery.*  Message (j, n) is ready when (j, n - 1) and every dot of its context are delivered.
@@ -78,7 +77,7 @@ class Tagged:
         self.window = past.window
         self.delivered: list[int] = []
         self.latest: list[Tag] = []
-        """The last delivered tag of each slot: what contexts name most, found without hashing."""
+        """The last delivered tag of each slot: what contexts name most, without hashing."""
         self.is_member: list[bool] = []
         self.admit()
         self.arrivals = 0
@@ -224,17 +223,19 @@ class Tagged:
         if fault is not None:
             out.reject.append(Reject(peer, fault[0], fault[1]))
             return
-        if message.aside is not None and message.aside.stream:
-            self.past.open_stream(message.origin, message.aside.stream)
-        self.arrivals += 1
-        if packed > last + 1:
-            if message.aside is not None:
-                held_back = self.held_aside.get(message.origin, 0)
+        aside = message.aside
+        if aside is not None:
+            held_back = self.held_aside.get(message.origin, 0)
+            if packed > last + 1:
                 if held_back >= self.pending_max:
                     detail = f"slot {message.origin} has {held_back} held back on streams"
                     out.reject.append(Reject(peer, TOO_FAR_AHEAD, detail, True))
                     return
                 self.held_aside[message.origin] = held_back + 1
+            if aside.stream:
+                self.past.open_stream(message.origin, aside.stream)
+        self.arrivals += 1
+        if packed > last + 1:
             self.pending[packed] = (self.arrivals, message)
             return
         held = Held(packed, message, self._named(message))

@@ -24,6 +24,7 @@ from collections.abc import Iterable
 
 from thence.causal.dot import SEQ_BITS, SEQ_MAX, Dot
 from thence.causal.members import Members
+from thence.engine.checks import nameable
 from thence.engine.tag import (
     LANE_BITS,
     NOTHING,
@@ -188,12 +189,12 @@ class Tagger:
             raise LocalProtocolError(
                 "after= names predecessors; ordered=False has none: choose one"
             )
-        if len(stream) > STREAM_CHARS_MAX or "/" in stream or not (stream or "x").isprintable():
+        name = stream or (EXPLICIT_STREAM if ordered else UNORDERED_STREAM)
+        if not nameable(name):
             raise LocalProtocolError(
                 f"{stream!r}: a stream's name has at most {STREAM_CHARS_MAX} printable characters, "
                 "no '/'"
             )
-        name = stream or (EXPLICIT_STREAM if ordered else UNORDERED_STREAM)
         newest: dict[int, int] = {}
         for tag in after or ():
             own = tag if tag.past is self.past else self.find(tag)

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from thence.message import Message, Phantom, VectorMessage, WireMessage
+from thence.message import Message, VectorMessage, WireMessage
 
 Key = tuple[int, str, int]
 """(slot, stream, seq): one message.  The stream is empty for the usual one."""
@@ -30,11 +30,6 @@ def key_of_message(message: WireMessage) -> Key:
     if isinstance(message, VectorMessage):
         return (message.origin, "", message.vector[message.origin])
     raise TypeError(f"a {type(message).__name__} is no message")
-
-
-def is_phantom(message: WireMessage) -> bool:
-    """Whether this announces what was consumed, instead of being a message."""
-    return isinstance(message, Phantom)
 
 
 def bits(mask: int) -> Iterator[int]:

@@ -55,7 +55,8 @@ class Record(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     kind: str
     dot: Dot | None = None
     context: tuple[Dot, ...] | None = None
-    """On ``send`` and ``phantom``: the immediate predecessors; absent means none."""
+    """On ``send`` and ``phantom``: the immediate predecessors; absent means none.  On ``snapshot``
+    and ``restart``: the latest dot of each origin that it contains, or that was confirmed."""
     t_us: int = msgspec.field(default_factory=lambda: 0)
     """The node's clock, microseconds, virtual or real; never compared between nodes."""
     bytes: int | None = None
@@ -65,6 +66,8 @@ class Record(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     stream: str | None = None
     words: int | None = None
     peer: str | None = msgspec.field(default=None, name="from")
+    stable: tuple[Dot, ...] | None = None
+    """On ``snapshot`` and ``restart``: the latest dot of each origin that was told stable."""
     extra: dict[str, Any] = {}
     """Fields this version does not know, under their own names."""
 
@@ -112,12 +115,14 @@ def fault(record: Record) -> str | None:
             return f"dot: a {record.kind} record needs [node, seq]"
     elif (wrong := dot_fault(record.dot)) is not None:
         return f"dot: {wrong}"
-    if record.context is not None:
-        if len(record.context) > CONTEXT_DOTS_MAX:
-            return f"context: expected at most {CONTEXT_DOTS_MAX} dots, got {len(record.context)}"
-        for at, dot in enumerate(record.context):
+    for name, dots in (("context", record.context), ("stable", record.stable)):
+        if dots is None:
+            continue
+        if len(dots) > CONTEXT_DOTS_MAX:
+            return f"{name}: expected at most {CONTEXT_DOTS_MAX} dots, got {len(dots)}"
+        for at, dot in enumerate(dots):
             if (wrong := dot_fault(dot)) is not None:
-                return f"context[{at}]: {wrong}"
+                return f"{name}[{at}]: {wrong}"
     for name, size in (("bytes", record.bytes), ("words", record.words)):
         if size is not None and not 0 <= size < 1 << 63:
             return f"{name}: expected a size, got {size}"

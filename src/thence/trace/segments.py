@@ -340,8 +340,9 @@ def _record_of_row(row: dict[str, Any]) -> Record:
     fields: dict[str, Any] = {name: row[name] for name in same if name in row}
     if "dot_node" in row and "dot_seq" in row:
         fields["dot"] = Dot(row["dot_node"], row["dot_seq"])
-    if "context" in row:
-        fields["context"] = tuple(Dot(dot["node"], dot["seq"]) for dot in row["context"])
+    for name in ("context", "stable"):
+        if name in row:
+            fields[name] = tuple(Dot(dot["node"], dot["seq"]) for dot in row[name])
     if "payload" in row:
         fields["payload"] = msgspec.json.decode(row["payload"])
     if "extra" in row:

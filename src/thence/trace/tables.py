@@ -45,6 +45,7 @@ SCHEMA: Final = pa.schema(
         pa.field("stream", pa.string()),
         pa.field("words", pa.int64()),
         pa.field("from", pa.string()),
+        pa.field("stable", pa.list_(pa.field("element", DOT))),
         pa.field("extra", pa.string()),
     ]
 )
@@ -150,6 +151,7 @@ def _contexts(given: Given, count: int, kind: pa.DataType) -> pa.Array:
 
 _OPTIONAL: Final[dict[str, Callable[[Given, int, pa.DataType], pa.Array]]] = {
     "context": _contexts,
+    "stable": _contexts,
     "payload": _json_texts,
     "extra": _json_texts,
 }

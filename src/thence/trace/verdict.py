@@ -32,6 +32,7 @@ _WHY: Final[dict[str, tuple[str, str]]] = {
     "deliver-duplicate": ("", "{node} delivered {dot} before"),
     "deliver-early": ("{node} delivered {dot} before {missing}, which precedes it", ""),
     "deliver-missing": ("", "{node} never delivered {dot}"),
+    "deliver-outside": ("", "{node} delivered {dot} of a node outside its view, or above its cut"),
     "deliver-own": ("", "{node} delivered {dot}, its own message: sending delivers it"),
     "deliver-unsent": ("", "{node} delivered {dot}, which no log says was sent"),
     "log-gap": ("", "the positions of {node} are not 0, 1, 2, ... here"),
@@ -42,6 +43,7 @@ _WHY: Final[dict[str, tuple[str, str]]] = {
         "{node} went to {dot} without {missing}",
         "{node} went back to {dot}",
     ),
+    "send-outside": ("", "{node} sent {dot} while it was not a member"),
     "stable-disorder": ("{node} was told {dot} is stable before {missing}, which precedes it", ""),
     "stable-duplicate": ("", "{node} was told before that {dot} is stable"),
     "stable-early": (
@@ -50,6 +52,10 @@ _WHY: Final[dict[str, tuple[str, str]]] = {
     ),
     "stable-missing": ("", "{dot} became stable at {node}, which was never told"),
     "stable-undelivered": ("", "{node} was told {dot} is stable before it delivered it"),
+    "view-disagree": (
+        "{node} removed a node after {dot}; another member after {missing}",
+        "{node} removed a node after {dot}; another member before its first message",
+    ),
 }
 RULES: Final = tuple(_WHY)  # sorted, and the order in which violations of one record are listed
 
@@ -58,7 +64,7 @@ def why(rule: str, node: str, dot: Dot | None, missing: Dot | None) -> str:
     """One sentence on a violation."""
     with_missing, without = _WHY[rule]
     return (without if missing is None else with_missing).format(
-        node=node, dot=dot, missing=missing
+        node=node, dot="nothing" if dot is None else dot, missing=missing
     )
 
 

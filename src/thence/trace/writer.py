@@ -75,6 +75,7 @@ class NodeLog:
         peer: str | None = None,
         payload: Any = None,
         to: Sequence[str] | None = None,
+        stable: Sequence[Dot] | None = None,
         extra: dict[str, Any] | None = None,
     ) -> int:
         """Log one event and return its position."""
@@ -98,6 +99,8 @@ class NodeLog:
             self._give("payload", row, payload)
         if to is not None:
             self._give("to", row, tuple(to))
+        if stable is not None:
+            self._give("stable", row, tuple(stable))
         if extra:
             self._give("extra", row, extra)
         if kind == END:

@@ -5,36 +5,39 @@ version vector of a send is what its sender had sent and delivered by then, whic
 says.  So one pass per log finds what each node sent, delivered and was told and the vectors of
 its sends (index.py, vectors.py); then every rule is a gather (rules_*.py), log by log.
 
-A static group is checked.  ``join``, ``leave``, ``evict``, ``snapshot`` and ``restart`` are read
-and ignored; membership intervals belong where ``Run.members`` is used.
+Members that come and go are judged by their views (views.py), a node that restarted by its lives.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import msgspec
 import numpy as np
 
 from thence.trace.columns import Columns, Ints, Mask
-from thence.trace.index import NodeIndex, Run, index_node, open_run
+from thence.trace.index import index_log
 from thence.trace.reader import PathLike, iter_runs
 from thence.trace.record import RunInfo
-from thence.trace.rules_context import check_contexts
+from thence.trace.rules_context import check_contexts, check_streams
 from thence.trace.rules_deliver import (
+    carried_without_past,
     check_after_stable,
     check_early,
     check_missing,
     check_unsent,
+    complete_from,
     early_deliveries,
     expected_here,
 )
-from thence.trace.rules_order import check_order
-from thence.trace.rules_stable import check_stable
+from thence.trace.rules_order import check_order, compared
+from thence.trace.rules_stable import check_disorder, check_stable, check_undelivered
+from thence.trace.run import Life, LogIndex, Run, open_run
 from thence.trace.segments import Quarantine
 from thence.trace.vectors import close_vectors, first_at_or_after, local_vectors
 from thence.trace.verdict import LISTED_MAX, Report, Verdict, report_of, sort_key
+from thence.trace.views import Group, check_views, group_of
 
 
 def check_paths(paths: Sequence[PathLike], keep_going: bool = False) -> Report:
@@ -54,95 +57,137 @@ def check_paths(paths: Sequence[PathLike], keep_going: bool = False) -> Report:
 
 def check_run(columns: Columns, info: RunInfo) -> Verdict:
     """Check one run."""
-    run = open_run(columns, info)
-    indices = [index_node(run, node) for node in run.nodes]
-    sends = find_sends(run, indices)
-    vectors, early = vectors_of(run, indices)
-    firsts = first_at_or_after(run, vectors) if run.causal else {}
-    for index in indices:
-        check_node(run, index, vectors, firsts, sends, early.get(index.node))
+    opened = open_run(columns, info)
+    run = opened.run
+    logs = [index_log(opened, node) for node in opened.nodes]
+    group = group_of(run.members, [(log.node, log.views) for log in logs])
+    facts = facts_of(run, logs, group)
+    early = {} if facts.early is None else facts.early
+    for log in logs:
+        check_log(facts, log, early.get(log.node))
     if run.total:
-        check_order(run, indices)
-    return _verdict(run, indices)
+        nodes = compared(group, opened.nodes)
+        ends = {log.node: log.lives[-1].delivered for log in logs}
+        for log in logs:
+            if log.node in nodes:
+                check_order(run, log, [ends[node] for node in nodes if node < log.node])
+    return _verdict(run, columns, logs)
 
 
-def check_node(
-    run: Run, index: NodeIndex, vectors: Ints, firsts: dict[int, Ints], sends: Sends,
-    early: Mask | None = None,
-) -> None:  # fmt: skip
-    """The rules of one node's log; ``early``: which deliveries are, when that is known."""
-    for_node = _for_node(run, index.node, sends)
-    expected = expected_here(index.delivered, for_node)
-    if early is None:
-        early = early_deliveries(run, index, vectors, expected)
-    check_contexts(run, index, vectors, sends.sent)
-    check_unsent(run, index, sends.sent)
-    check_early(run, index, vectors, expected, early)
-    check_missing(run, index, sends.sent, for_node)
-    check_stable(run, index, vectors, firsts, expected, for_node, sends.sent)
-    if run.causal:
-        check_after_stable(run, index, vectors, sends.sent)
+class Facts(msgspec.Struct, frozen=True, kw_only=True):
+    """What the check of one log must know of the others."""
 
-
-class Sends(msgspec.Struct, frozen=True):
-    """What all logs together say was sent."""
-
+    run: Run
+    group: Group
+    vectors: Ints
+    firsts: Mapping[int, Ints]
+    """By member: by id, its first message at or after the dot."""
     sent: Mask
     """By id: whether the log of its own node says it was sent."""
     recipients: dict[int, tuple[int, ...]]
     """Id to the nodes a multicast was for."""
+    early: dict[int, list[Mask]] | None = None
+    """By node, by life: its early deliveries, when that is known already."""
 
 
-def find_sends(run: Run, indices: Sequence[NodeIndex]) -> Sends:
-    """Put the sends of all logs together."""
+def facts_of(run: Run, logs: Sequence[LogIndex], group: Group) -> Facts:
+    """What all logs of a run together say."""
     sent = np.zeros(run.numbering.total, np.bool_)
     recipients: dict[int, tuple[int, ...]] = {}
-    to = run.columns.to
-    for index in indices:
-        sent[index.send_id] = True
-        if to:
-            rows = (index.first_row + index.send_at).tolist()
-            pairs = zip(rows, index.send_id.tolist(), strict=True)
-            recipients.update((dot, to[row]) for row, dot in pairs if row in to)
-    return Sends(sent, recipients)
+    for log in logs:
+        recipients.update(log.recipients)
+        for life in log.lives:
+            sent[life.send_id] = True
+    vectors, early = vectors_of(run, logs)
+    everyone = {member for log in logs for member in log.views.everyone()}
+    return Facts(
+        run=run,
+        group=group,
+        vectors=vectors,
+        firsts={
+            member: first_at_or_after(run, member, vectors)
+            for member in (everyone if run.causal else ())
+        },
+        sent=sent,
+        recipients=recipients,
+        early=early,
+    )
 
 
-def vectors_of(run: Run, indices: Sequence[NodeIndex]) -> tuple[Ints, dict[int, Mask]]:
+def vectors_of(run: Run, logs: Sequence[LogIndex]) -> tuple[Ints, dict[int, list[Mask]] | None]:
     """The past of every dot and, when they came with the proof of it, the early deliveries."""
-    vectors, exact = local_vectors(run, indices)
-    early: dict[int, Mask] = {}
+    vectors, exact = local_vectors(run, logs)
+    early: dict[int, list[Mask]] = {}
     if exact and run.causal:
-        for index in indices:
-            early[index.node] = early_deliveries(run, index, vectors, index.delivered)
-        exact = not any(bool(mask.any()) for mask in early.values())
+        for log in logs:
+            found, proof = early_in(run, log, vectors)
+            early[log.node] = found
+            exact &= proof
     if not exact:
-        close_vectors(run, indices, vectors)
-        early = {}
+        close_vectors(run, logs, vectors)
+        return vectors, None
     return vectors, early
 
 
-def _for_node(run: Run, node: int, sends: Sends) -> Mask | None:
+def early_in(run: Run, log: LogIndex, vectors: Ints) -> tuple[list[Mask], bool]:
+    """The early deliveries of each life, and whether there are none nor anything like them."""
+    found, proof = [], True
+    for life in log.lives:
+        complete = complete_from(run, vectors, life.delivered)
+        found.append(early_deliveries(run, life, complete))
+        proof &= not bool(found[-1].any()) and not carried_without_past(run, life, complete)
+    return found, proof
+
+
+def check_log(facts: Facts, log: LogIndex, early: list[Mask] | None = None) -> None:
+    """The rules of one node's log; ``early``: which deliveries are, when that is known."""
+    for_node = _for_node(facts, log.node)
+    check_streams(facts.run, log, facts.sent)
+    check_views(log.node, log.views, facts.group, facts.run.numbering, log.pos, log.findings)
+    for number, life in enumerate(log.lives):
+        _check_life(facts, log, life, for_node, None if early is None else early[number])
+
+
+def _check_life(
+    facts: Facts, log: LogIndex, life: Life, for_node: Mask | None, early: Mask | None
+) -> None:
+    run, vectors, sent = facts.run, facts.vectors, facts.sent
+    expected = expected_here(life.delivered, for_node)
+    if early is None:
+        early = early_deliveries(run, life, complete_from(run, vectors, expected))
+    check_contexts(run, log, life, vectors)
+    check_unsent(log, life, sent)
+    check_early(run, log, life, vectors, expected, early)
+    check_missing(run, log, life, sent, for_node, facts.group)
+    check_undelivered(log, life)
+    if run.causal:  # what stability means without causality no record says
+        check_stable(run, log, life, vectors, facts.firsts, expected, sent, facts.group)
+        check_disorder(run, log, life, vectors, for_node)
+        check_after_stable(run, log, life, vectors, sent)
+
+
+def _for_node(facts: Facts, node: int) -> Mask | None:
     """By id: whether the message was for this node; None when every message was for everyone."""
-    if not sends.recipients:
+    if not facts.recipients:
         return None
-    for_node = np.ones(run.numbering.total, np.bool_)
-    for dot, recipients in sends.recipients.items():
+    for_node = np.ones(facts.run.numbering.total, np.bool_)
+    for dot, recipients in facts.recipients.items():
         for_node[dot] = node in recipients
     return for_node
 
 
-def _verdict(run: Run, indices: Sequence[NodeIndex]) -> Verdict:
+def _verdict(run: Run, columns: Columns, logs: Sequence[LogIndex]) -> Verdict:
     counts: dict[str, int] = {}
     violations = []
-    for index in indices:
-        for rule, count in index.findings.counts().items():
+    for log in logs:
+        for rule, count in log.findings.counts().items():
             counts[rule] = counts.get(rule, 0) + count
-        name = run.columns.names[index.node]
-        violations += index.findings.listed(run.info.run, name, run.numbering.dot)
+        name = columns.names[log.node]
+        violations += log.findings.listed(run.info.run, name, run.numbering.dot)
     violations.sort(key=sort_key)
     return Verdict(
         run=run.info.run,
-        events=run.columns.events,
+        events=columns.events,
         counts=dict(sorted(counts.items())),
         violations=tuple(violations[:LISTED_MAX]),
     )

@@ -8,14 +8,14 @@ them.  Rows are sorted by (node, pos).  Contexts are compressed sparse rows: the
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 import msgspec
 import numpy as np
 import numpy.typing as npt
 
 from thence.causal.dot import Dot
-from thence.trace.record import KINDS
+from thence.trace.record import EVICT, JOIN, KINDS, LEAVE, RESTART, SNAPSHOT
 
 Ints = npt.NDArray[np.integer[Any]]
 Mask = npt.NDArray[np.bool_]
@@ -23,6 +23,17 @@ Mask = npt.NDArray[np.bool_]
 KIND_CODE: Final = {kind: code for code, kind in enumerate(KINDS)}
 OTHER_KIND: Final = len(KINDS)  # a kind this version does not know
 NO_NAME: Final = -1
+CHANGE_CODES: Final = tuple(KIND_CODE[kind] for kind in (JOIN, LEAVE, EVICT, SNAPSHOT, RESTART))
+
+
+class Change(msgspec.Struct, frozen=True):
+    """What a record of membership or recovery carries that others do not."""
+
+    peer: int
+    """Code of the node it is about, or ``NO_NAME``."""
+    has_context: bool
+    stable: tuple[tuple[int, int], ...] | None
+    """(code, seq) of what was told stable."""
 
 
 class Columns(msgspec.Struct, frozen=True, kw_only=True):
@@ -43,6 +54,8 @@ class Columns(msgspec.Struct, frozen=True, kw_only=True):
     context_seq: Ints
     to: dict[int, tuple[int, ...]]
     """Row to the recipients of a multicast; a row that is not here was for everyone."""
+    changes: dict[int, Change]
+    """Row to the rest of a record of membership or recovery."""
     repeated_node: Ints
     repeated_pos: Ints
     """Records left out because an earlier record of the same node has the same position."""
@@ -82,6 +95,7 @@ class Part(msgspec.Struct, frozen=True, kw_only=True):
     context_node: Ints
     context_seq: Ints
     to: dict[int, tuple[int, ...]]
+    changes: dict[int, Change]
 
 
 def gather_runs(parts: Sequence[Part], more_names: Sequence[str] = ()) -> list[Columns]:
@@ -99,6 +113,7 @@ def _gather(run: str, parts: Sequence[Part], more_names: Sequence[str]) -> Colum
         for codes in (part.node, part.dot_node, part.context_node):
             used.update(part.names[code] for code in used_codes(codes, len(part.names)))
         used.update(part.names[code] for codes in part.to.values() for code in codes)
+        used.update(part.names[code] for code in _codes_of(part.changes))
     names = tuple(sorted(used))
     code_of = {name: code for code, name in enumerate(names)}
     small: type[np.int16 | np.int32] = np.int16 if len(names) < 1 << 15 else np.int32
@@ -129,7 +144,24 @@ def _gather(run: str, parts: Sequence[Part], more_names: Sequence[str]) -> Colum
             for table, part, first in zip(tables, chosen, first_row, strict=False)
             for row, codes in part.to.items()
         },
+        {
+            int(row + first): _recoded(change, table)
+            for table, part, first in zip(tables, chosen, first_row, strict=False)
+            for row, change in part.changes.items()
+        },
     )  # fmt: skip
+
+
+def _codes_of(changes: dict[int, Change]) -> set[int]:
+    codes = {change.peer for change in changes.values() if change.peer != NO_NAME}
+    return codes | {code for change in changes.values() for code, _ in change.stable or ()}
+
+
+def _recoded(change: Change, table: Ints) -> Change:
+    stable = change.stable
+    if stable is not None:
+        stable = tuple((int(table[code]), seq) for code, seq in stable)
+    return Change(int(table[change.peer]), change.has_context, stable)
 
 
 def used_codes(codes: Ints, names: int) -> list[int]:
@@ -157,9 +189,6 @@ def _only(part: Part, run: str) -> Part:
 def take_rows(part: Part, rows: Ints) -> Part:
     """Some rows of a part, in the order given."""
     start, index = _context_rows(part.context_start, rows)
-    to = part.to
-    if to:
-        to = {new: to[row] for new, row in enumerate(rows.tolist()) if row in to}
     return Part(
         names=part.names,
         run=part.run[rows],
@@ -171,8 +200,19 @@ def take_rows(part: Part, rows: Ints) -> Part:
         context_start=start,
         context_node=part.context_node[index],
         context_seq=part.context_seq[index],
-        to=to,
+        to=_moved(part.to, rows),
+        changes=_moved(part.changes, rows),
     )
+
+
+T = TypeVar("T")
+
+
+def _moved(given: dict[int, T], rows: Ints) -> dict[int, T]:
+    """What was given for old rows, under the new ones."""
+    if not given:
+        return given
+    return {new: given[row] for new, row in enumerate(rows.tolist()) if row in given}
 
 
 def _context_rows(start: Ints, rows: Ints) -> tuple[Ints, Ints]:
@@ -187,7 +227,7 @@ def _context_rows(start: Ints, rows: Ints) -> tuple[Ints, Ints]:
 def _sorted(
     run: str, names: tuple[str, ...], node: Ints, pos: Ints, kind: Ints, dot_node: Ints,
     dot_seq: Ints, start: Ints, context_node: Ints, context_seq: Ints,
-    to: dict[int, tuple[int, ...]],
+    to: dict[int, tuple[int, ...]], changes: dict[int, Change],
 ) -> Columns:  # fmt: skip
     same_node = node[1:] == node[:-1]
     in_order = (node[1:] > node[:-1]) | (same_node & (pos[1:] > pos[:-1]))
@@ -203,10 +243,9 @@ def _sorted(
         context_node, context_seq = context_node[index], context_seq[index]
         node, pos, kind = node[rows], pos[rows], kind[rows]
         dot_node, dot_seq = dot_node[rows], dot_seq[rows]
-        if to:
-            to = {new: to[row] for new, row in enumerate(rows.tolist()) if row in to}
+        to, changes = _moved(to, rows), _moved(changes, rows)
     return Columns(
         run=run, names=names, node=node, pos=pos, kind=kind, dot_node=dot_node, dot_seq=dot_seq,
         context_start=start, context_node=context_node, context_seq=context_seq, to=to,
-        repeated_node=repeated[0], repeated_pos=repeated[1],
+        changes=changes, repeated_node=repeated[0], repeated_pos=repeated[1],
     )  # fmt: skip

@@ -11,12 +11,13 @@ import numpy as np
 
 from thence.causal.dot import Dot
 from thence.errors import UnusableInputError
-from thence.trace.check import find_sends, vectors_of
-from thence.trace.columns import Columns, Ints
-from thence.trace.index import NodeIndex, Run, index_node, open_run
+from thence.trace.check import vectors_of
+from thence.trace.columns import NO_NAME, Columns, Ints
+from thence.trace.index import index_log
 from thence.trace.numbering import NEVER
 from thence.trace.reader import read_runs
 from thence.trace.record import KINDS, RunInfo
+from thence.trace.run import Life, LogIndex, Opened, Run, open_run
 from thence.trace.verdict import Report, Violation
 
 AROUND: Final = 3  # records shown before and after
@@ -33,34 +34,97 @@ def explain(report: Report, violation: Violation) -> str:
 
 def explain_in(columns: Columns, info: RunInfo, violation: Violation) -> str:
     """The same when the run is at hand."""
-    run = open_run(columns, info)
-    indices = {node: index_node(run, node) for node in run.nodes}
-    vectors, _ = vectors_of(run, list(indices.values()))
-    here = indices[columns.names.index(violation.node)]
-    lines = [
-        f"{violation.rule} at {violation.node}, position {violation.pos} of run {violation.run}:",
-        f"  {violation.why}",
-    ]
-    lines += _knowledge(run, here, violation)
-    for dot in (violation.dot, violation.missing):
-        if dot is not None:
-            lines += _message(run, indices, vectors, dot, violation.node)
-    return "\n".join(lines + _records(run, here, violation.pos)) + "\n"
+    opened = open_run(columns, info)
+    story = _Story(opened, [index_log(opened, node) for node in opened.nodes], violation)
+    return "\n".join(story.lines()) + "\n"
 
 
-def _knowledge(run: Run, index: NodeIndex, violation: Violation) -> list[str]:
-    """What the node had delivered, and been told, before the position."""
-    before = np.searchsorted(_log(run, index), violation.pos)
-    delivered = _vector_text(run, _latest(run, index.delivered, int(before)))
-    told = _vector_text(run, _latest(run, index.told, int(before)))
-    return [f"  {violation.node} had delivered {delivered}", f"  and knew stable  {told}"]
+class _Story:
+    """One violation told from the run it is in."""
+
+    def __init__(self, opened: Opened, logs: list[LogIndex], violation: Violation) -> None:
+        self.columns, self.run = opened.columns, opened.run
+        self.logs = {log.node: log for log in logs}
+        self.vectors, _ = vectors_of(opened.run, logs)
+        self.violation = violation
+        self.here = self.logs[opened.columns.names.index(violation.node)]
+        self.positions: Ints = self.columns.pos[self.columns.node == self.here.node]
+        row = int(np.searchsorted(self.positions, violation.pos))
+        self.row = row
+        self.life = [life for life in self.here.lives if life.start <= row][-1]
+
+    def lines(self) -> list[str]:
+        violation = self.violation
+        lines = [
+            f"{violation.rule} at {violation.node}, position {violation.pos} of run "
+            f"{violation.run}:",
+            f"  {violation.why}",
+            *self._knowledge(),
+        ]
+        for dot in (violation.dot, violation.missing):
+            if dot is not None:
+                lines += self._message(dot)
+        return lines + self._records()
+
+    def _knowledge(self) -> list[str]:
+        """What the node had delivered, and been told, before the position."""
+        delivered = _vector_text(self.run, _latest(self.run, self.life.delivered, self.row))
+        told = _vector_text(self.run, _latest(self.run, self.life.told, self.row))
+        name = self.violation.node
+        lines = [f"  {name} had delivered {delivered}", f"  and knew stable  {told}"]
+        if self.here.views.dynamic:
+            epoch = int(self.here.views.epoch(np.array([self.row]))[0])
+            members = [self.columns.names[code] for code in self.here.views.members[epoch]]
+            lines.append(f"  its view was     {{{', '.join(members)}}}")
+        return lines
+
+    def _message(self, dot: Dot) -> list[str]:
+        """Where a message was sent, its vector and context, and where this node has it."""
+        dot_id = _id_of(self.run, dot)
+        if dot_id is None:
+            return [f"  {dot}: in no log"]
+        lines = self._sending(dot, dot_id)
+        for word, table in (("delivered", self.life.delivered), ("stable", self.life.told)):
+            when = int(table[dot_id])
+            where = "never" if when == NEVER else int(self.positions[when])
+            lines.append(f"    {word} at {self.violation.node}: {where}")
+        return lines
+
+    def _sending(self, dot: Dot, dot_id: int) -> list[str]:
+        owner = int(self.run.numbering.owner[self.run.numbering.origin(dot_id)])
+        sender = self.logs.get(owner)
+        row = None if sender is None else _row_of_send(sender.lives, dot_id)
+        if row is None:
+            return [f"  {dot}: no log says it was sent"]
+        row += int(np.searchsorted(self.columns.node, owner))
+        context = " ".join(str(before) for before in self.columns.context(row)) or "nothing"
+        name = self.columns.names[owner]
+        return [
+            f"  {dot}: sent by {name} at position {int(self.columns.pos[row])}",
+            f"    context {context}",
+            f"    vector  {_vector_text(self.run, self.vectors[:, dot_id])}",
+        ]
+
+    def _records(self) -> list[str]:
+        """The records around a position of a log, the one in question marked."""
+        positions, pos = self.positions, self.violation.pos
+        first = int(np.searchsorted(self.columns.node, self.here.node))
+        rows = range(max(0, self.row - AROUND), min(len(positions), self.row + AROUND + 1))
+        lines = [f"  the log of {self.violation.node}:"]
+        for row in rows:
+            mark = ">" if int(positions[row]) == pos else " "
+            lines.append(f"  {mark} {int(positions[row]):6} {_record(self.columns, first + row)}")
+        if pos > int(positions[-1]):
+            lines.append(f"  > {pos:6} (the end)")
+        return lines
 
 
-def _log(run: Run, index: NodeIndex) -> Ints:
-    """The positions in one node's log, as logged."""
-    some = run.columns.node == index.node
-    positions: Ints = run.columns.pos[some]
-    return positions
+def _row_of_send(lives: tuple[Life, ...], dot_id: int) -> int | None:
+    for life in lives:
+        found = np.flatnonzero(life.send_id == dot_id)
+        if len(found):
+            return int(life.send_at[found[0]])
+    return None
 
 
 def _latest(run: Run, table: Ints, before: int) -> Ints:
@@ -85,65 +149,21 @@ def _vector_text(run: Run, vector: Ints) -> str:
     return "{" + ", ".join(entries) + "}"
 
 
-def _message(
-    run: Run, indices: dict[int, NodeIndex], vectors: Ints, dot: Dot, node: str
-) -> list[str]:
-    """Where a message was sent, its vector and context, and where this node has it."""
-    dot_id = _id_of(run, dot)
-    if dot_id is None:
-        return [f"  {dot}: in no log"]
-    lines = []
-    sender = indices.get(int(run.numbering.owner[run.numbering.origin(dot_id)]))
-    sent = find_sends(run, list(indices.values())).sent
-    if sender is None or not sent[dot_id]:
-        lines.append(f"  {dot}: no log says it was sent")
-    else:
-        at = int(sender.send_at[np.flatnonzero(sender.send_id == dot_id)[0]])
-        row = sender.first_row + at
-        context = " ".join(str(before) for before in run.columns.context(row)) or "nothing"
-        name = run.columns.names[sender.node]
-        lines += [
-            f"  {dot}: sent by {name} at position {int(run.columns.pos[row])}",
-            f"    context {context}",
-            f"    vector  {_vector_text(run, vectors[:, dot_id])}",
-        ]
-    here = indices[run.columns.names.index(node)]
-    for word, table in (("delivered", here.delivered), ("stable", here.told)):
-        when = int(table[dot_id])
-        where = "never" if when == NEVER else int(run.columns.pos[here.first_row + when])
-        lines.append(f"    {word} at {node}: {where}")
-    return lines
-
-
 def _id_of(run: Run, dot: Dot) -> int | None:
     """The id of a dot, if anything speaks of it."""
     names = run.numbering.names
     if dot.node not in names:
         return None
-    some = run.numbering.messages(names.index(dot.node))
-    ranked = run.numbering.ranked.get(names.index(dot.node))
-    rank = dot.seq - 1 if ranked is None else int(np.searchsorted(ranked, dot.seq))
-    dot_id = some.start + rank
-    return dot_id if dot_id < some.stop and run.numbering.seq(dot_id) == dot.seq else None
+    origin = names.index(dot.node)
+    dot_id = run.numbering.id_of(origin, dot.seq)
+    return dot_id if run.numbering.seq(dot_id) == dot.seq else None
 
 
-def _records(run: Run, index: NodeIndex, pos: int) -> list[str]:
-    """The records around a position of a log, the one in question marked."""
-    positions = _log(run, index)
-    at = int(np.searchsorted(positions, pos))
-    rows = range(max(0, at - AROUND), min(len(positions), at + AROUND + 1))
-    lines = [f"  the log of {run.columns.names[index.node]}:"]
-    for row in rows:
-        mark = ">" if int(positions[row]) == pos else " "
-        lines.append(f"  {mark} {int(positions[row]):6} {_record(run, index.first_row + row)}")
-    if pos > int(positions[-1]):
-        lines.append(f"  > {pos:6} (the end)")
-    return lines
-
-
-def _record(run: Run, row: int) -> str:
-    code = int(run.columns.kind[row])
+def _record(columns: Columns, row: int) -> str:
+    code = int(columns.kind[row])
     kind = KINDS[code] if code < len(KINDS) else "(another kind)"
-    dot, context = run.columns.dot(row), run.columns.context(row)
+    dot, context, change = columns.dot(row), columns.context(row), columns.changes.get(row)
     text = kind if dot is None else f"{kind} {dot}"
+    if change is not None and change.peer != NO_NAME:
+        text += f" of {columns.names[change.peer]}"
     return f"{text} after {' '.join(map(str, context))}" if context else text

@@ -19,7 +19,7 @@ import numpy as np
 from thence.causal.dot import Dot
 from thence.errors import LimitError
 from thence.trace.columns import KIND_CODE, OTHER_KIND, Columns, Ints, Mask
-from thence.trace.record import DELIVER, PHANTOM, SEND, STABLE
+from thence.trace.record import DELIVER, EVICT, LEAVE, PHANTOM, SEND, STABLE
 
 KIND_SEND: Final = KIND_CODE[SEND]
 KIND_DELIVER: Final = KIND_CODE[DELIVER]
@@ -31,6 +31,7 @@ VECTOR_ENTRIES_MAX: Final = 1 << 32  # 16 GiB of version vectors
 
 _MATTERS: Final = np.zeros(OTHER_KIND + 1, np.bool_)
 _MATTERS[[KIND_SEND, KIND_DELIVER, KIND_STABLE, KIND_PHANTOM]] = True
+_MATTERS[[KIND_CODE[LEAVE], KIND_CODE[EVICT]]] = True
 
 
 class Numbering(msgspec.Struct, frozen=True, kw_only=True):
@@ -44,9 +45,6 @@ class Numbering(msgspec.Struct, frozen=True, kw_only=True):
     owner: Ints
     """By origin: the code of the node it belongs to, -1 when no such name occurs."""
     is_stream: Mask
-    ids: Ints
-    """By row: the id of its dot; of no meaning in rows whose kind the checker ignores."""
-    context_ids: Ints
     ranked: dict[int, Ints]
     """By origin with great holes: its real sequence numbers, in order."""
 
@@ -75,16 +73,35 @@ class Numbering(msgspec.Struct, frozen=True, kw_only=True):
             return rank
         return int(self.ranked[origin][rank - 1])
 
+    def id_of(self, origin: int, seq: int) -> int:
+        """The id of the greatest dot of an origin that is not above ``seq``."""
+        if origin in self.ranked:
+            seq = int(np.searchsorted(self.ranked[origin], seq, side="right"))
+        return int(self.base[origin]) + min(seq, int(self.count[origin]))
+
     def messages(self, origin: int) -> slice:
         """The ids of an origin's messages."""
         first = int(self.base[origin]) + 1
         return slice(first, first + int(self.count[origin]))
 
 
-def number_dots(columns: Columns) -> Numbering:
-    """Number every dot the rules speak of."""
+class Numbered(msgspec.Struct, frozen=True, kw_only=True):
+    """A numbering, and the ids of the dots of the columns it was made from."""
+
+    numbering: Numbering
+    ids: Ints
+    """By row: the id of its dot; of no meaning in rows whose kind the checker ignores."""
+    context_ids: Ints
+
+
+def number_dots(columns: Columns, messages: int | None = None) -> Numbered:
+    """Number every dot the rules speak of.
+
+    ``messages``: about how many there are when these columns are only a part of the run; far more
+    numbers than that have great holes.
+    """
     names = columns.names
-    matters = _MATTERS[columns.kind]
+    matters = _MATTERS[columns.kind] & (columns.dot_node >= 0)
     everything = bool(matters.all())
     origin = columns.dot_node if everything else np.where(matters, columns.dot_node, 0)
     seq = columns.dot_seq if everything else np.where(matters, columns.dot_seq, 0)
@@ -92,21 +109,38 @@ def number_dots(columns: Columns) -> Numbering:
     count = np.maximum(
         _largest(origin, seq, len(names)), _largest(columns.context_node, context_seq, len(names))
     )
+    told = [dot for change in columns.changes.values() for dot in change.stable or ()]
+    for code, number in told:
+        count[code] = max(int(count[code]), number)
+    if messages is None:
+        messages = int(np.count_nonzero(columns.kind == KIND_SEND))
     ranked: dict[int, Ints] = {}
-    sends = int(np.count_nonzero(columns.kind == KIND_SEND))
-    if int(count.sum()) > 2 * sends + SPARE_SEQS:
+    if int(count.sum()) > 2 * messages + SPARE_SEQS:
         seq, context_seq = seq.copy(), context_seq.copy()
         for code in np.flatnonzero(count > SPARE_SEQS // max(1, len(names))).tolist():
             here, there = (origin == code) & (seq > 0), columns.context_node == code
-            known = _with_neighbours(np.concatenate([seq[here], context_seq[there]]))
+            more = np.array([number for other, number in told if other == code], np.int64)
+            known = _with_neighbours(np.concatenate([seq[here], context_seq[there], more]))
             seq[here] = np.searchsorted(known, seq[here]) + 1
             context_seq[there] = np.searchsorted(known, context_seq[there]) + 1
             ranked[code] = known
             count[code] = len(known)
+    numbering = numbering_of(columns.run, names, count, ranked)
+    return Numbered(
+        numbering=numbering,
+        ids=numbering.base[origin] + seq.astype(np.int32, copy=False),
+        context_ids=numbering.base[columns.context_node] + context_seq.astype(np.int32),
+    )
+
+
+def numbering_of(
+    run: str, names: tuple[str, ...], count: Ints, ranked: dict[int, Ints]
+) -> Numbering:
+    """The ids of origins with so many dots; LimitError when there are too many."""
     base = np.concatenate([np.zeros(1, np.int64), np.cumsum(count + 2)])
     if int(base[-1]) * len(names) > VECTOR_ENTRIES_MAX or int(base[-1]) >= NEVER:
         raise LimitError(
-            f"run {columns.run}: {int(count.sum())} messages of {len(names)} origins "
+            f"run {run}: {int(count.sum())} messages of {len(names)} origins "
             f"need more than {VECTOR_ENTRIES_MAX} entries of version vectors"
         )
     return Numbering(
@@ -115,8 +149,6 @@ def number_dots(columns: Columns) -> Numbering:
         count=count,
         owner=_owners(names),
         is_stream=np.array(["/" in name for name in names], np.bool_),
-        ids=base.astype(np.int32)[origin] + seq.astype(np.int32, copy=False),
-        context_ids=base.astype(np.int32)[columns.context_node] + context_seq.astype(np.int32),
         ranked=ranked,
     )
 

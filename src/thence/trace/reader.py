@@ -19,16 +19,24 @@ import msgspec
 
 from thence.errors import UnusableInputError
 from thence.trace.columns import Columns, Part, gather_runs, used_codes
-from thence.trace.record import Record, RunInfo, fault, info_from_json, record_from_json
-from thence.trace.segments import (
-    Quarantine,
+from thence.trace.files import (
+    folders,
     is_segment,
-    read_lines,
-    read_parquet,
-    records_of_parquet,
+    join,
+    kind_of,
+    name_of,
+    open_stream,
+    parent,
+    read_bytes,
 )
+from thence.trace.parquet import read_parquet, records_of_parquet
+from thence.trace.record import Record, RunInfo, fault, info_from_json, record_from_json
+from thence.trace.segments import Quarantine, read_lines
+from thence.trace.views import founders_of
 
 INFO_FILE: Final = "run.json"
+TABLE_INFO_FILE: Final = "_run.json"
+"""The same in a folder that Spark reads as a table: it passes over names like this."""
 PathLike = str | os.PathLike[str]
 
 
@@ -55,37 +63,41 @@ def find_places(paths: Sequence[PathLike], quarantine: Quarantine) -> list[Place
 
 
 def _places(path: str, quarantine: Quarantine) -> list[Place]:
-    if os.path.isfile(path):
-        if not is_segment(os.path.basename(path)):
-            raise UnusableInputError(f"{path} is not a trace: expected a .jsonl or .parquet file")
-        info = _info(os.path.join(os.path.dirname(path), INFO_FILE), quarantine)
+    kind = kind_of(path)
+    if kind == "file":
+        if not is_segment(name_of(path)):
+            raise UnusableInputError(
+                f"{path} is not a trace: expected a .jsonl (also .gz, .zst) or .parquet file"
+            )
+        info = _info(parent(path), quarantine)
         # One file is not the run: what it lacks may be in the others.
         part = None if info is None else msgspec.structs.replace(info, complete=False)
         return [Place(path, (path,), part)]
-    if not os.path.isdir(path):
+    if kind == "none":
         raise UnusableInputError(f"{path} does not exist: name a run folder or a trace file")
-    places = []
-    for folder, folders, files in os.walk(path):
-        folders[:] = sorted(name for name in folders if not name.startswith("."))
-        segments = tuple(os.path.join(folder, name) for name in sorted(files) if is_segment(name))
-        if segments or INFO_FILE in files:
-            folders.clear()  # what is below a run folder belongs to it, not to the trace
-            info = _info(os.path.join(folder, INFO_FILE), quarantine)
-            places.append(Place(folder, segments, info))
+    places: list[Place] = []
+    for folder, files in folders(path):
+        if places and folder.startswith(f"{places[-1].path}/"):
+            continue  # what is below a run folder belongs to it, not to the trace
+        segments = tuple(join(folder, name) for name in files if is_segment(name))
+        if segments or INFO_FILE in files or TABLE_INFO_FILE in files:
+            places.append(Place(folder, segments, _info(folder, quarantine)))
     if not places:
         raise UnusableInputError(f"{path} holds no trace: no {INFO_FILE}, *.jsonl or *.parquet")
     return places
 
 
-def _info(path: str, quarantine: Quarantine) -> RunInfo | None:
-    try:
-        with open(path, "rb") as file:
-            return info_from_json(file.read())
-    except FileNotFoundError:
-        return None
-    except (OSError, msgspec.MsgspecError, UnicodeDecodeError) as error:
-        quarantine.add(path, None, str(error))
-        return None
+def _info(folder: str, quarantine: Quarantine) -> RunInfo | None:
+    for name in (INFO_FILE, TABLE_INFO_FILE):
+        path = join(folder, name)
+        try:
+            return info_from_json(read_bytes(path))
+        except FileNotFoundError:
+            continue
+        except (OSError, msgspec.MsgspecError, UnicodeDecodeError) as error:
+            quarantine.add(path, None, str(error))
+            return None
+    return None
 
 
 def iter_runs(
@@ -130,7 +142,7 @@ def _parts(group: list[Place], quarantine: Quarantine) -> list[Part]:
     home: dict[str, str] = {}
     for place in group:
         for file in place.files:
-            read = read_lines if file.endswith(".jsonl") else read_parquet
+            read = read_parquet if name_of(file).endswith(".parquet") else read_lines
             part = read(file, quarantine)
             if part is None:
                 continue
@@ -148,12 +160,11 @@ def _parts(group: list[Place], quarantine: Quarantine) -> list[Part]:
 def _info_of(columns: Columns, infos: Sequence[RunInfo]) -> RunInfo:
     """What is known of a run: its ``run.json``, or defaults."""
     mine = [info for info in infos if info.run == columns.run]
-    codes = used_codes(columns.node, len(columns.names))
-    nodes = tuple(columns.names[code] for code in codes)
     if not mine:
-        return RunInfo(run=columns.run, members=nodes)
+        return RunInfo(run=columns.run, members=founders_of(columns))
     complete = all(info.complete for info in mine)
-    return msgspec.structs.replace(mine[0], complete=complete, members=mine[0].members or nodes)
+    members = mine[0].members or founders_of(columns)
+    return msgspec.structs.replace(mine[0], complete=complete, members=members)
 
 
 def read_records(paths: Sequence[PathLike], keep_going: bool = False) -> Iterator[Record]:
@@ -161,7 +172,7 @@ def read_records(paths: Sequence[PathLike], keep_going: bool = False) -> Iterato
     quarantine = Quarantine()
     for place in find_places(paths, quarantine):
         for path in place.files:
-            if path.endswith(".jsonl"):
+            if not name_of(path).endswith(".parquet"):
                 yield from _records_of_lines(path, quarantine)
             elif read_parquet(path, quarantine) is not None:
                 yield from records_of_parquet(path)
@@ -170,7 +181,7 @@ def read_records(paths: Sequence[PathLike], keep_going: bool = False) -> Iterato
 
 
 def _records_of_lines(path: str, quarantine: Quarantine) -> Iterator[Record]:
-    with open(path, "rb") as file:
+    with open_stream(path) as file:
         for number, line in enumerate(file, 1):
             if not line.strip():
                 continue

@@ -10,28 +10,35 @@ rest.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Final
 
 import numpy as np
 
 from thence.trace.columns import Ints
-from thence.trace.index import NodeIndex, Run
+from thence.trace.run import Life, LogIndex, Run
+
+_BEGIN: Final = -1  # in place of a dot: a life begins, with what was carried into it
 
 
-def replay(run: Run, indices: Sequence[NodeIndex], vectors: Ints) -> None:
+def replay(run: Run, logs: Sequence[LogIndex], vectors: Ints) -> None:
     """Raise ``vectors`` in place along causal order."""
-    _Replay(run, indices, vectors).go()
+    _Replay(run, logs, vectors).go()
 
 
 class _Replay:
-    def __init__(self, run: Run, indices: Sequence[NodeIndex], vectors: Ints) -> None:
-        self.run = run
+    def __init__(self, run: Run, logs: Sequence[LogIndex], vectors: Ints) -> None:
+        self.base = run.numbering.base[:-1]
         self.rows = np.ascontiguousarray(vectors.T)  # one row per dot while dots are handled singly
         self.vectors = vectors
-        self.logs = [_events(index) for index in indices]
-        self.cursor = [0] * len(indices)
-        self.known = [run.numbering.base[:-1].copy() for _ in indices]
-        self.starts = [index.first_row for index in indices]
-        self.unsent = {dot for index in indices for dot in index.send_id.tolist()}
+        self.logs = [_events(log) for log in logs]
+        self.cursor = [0] * len(logs)
+        self.known = [self.base.copy() for _ in logs]
+        self.streams = {
+            dot: log.stream_context.of(which).tolist()
+            for log in logs
+            for which, dot in enumerate(log.stream_id.tolist())
+        }
+        self.unsent = {dot for log in logs for life in log.lives for dot in life.send_id.tolist()}
         self.waiting: dict[int, list[int]] = {}  # dot to the logs that wait for its send
         self.waits_for: dict[int, int] = {}
         self.unlocked: set[int] = set()
@@ -55,10 +62,14 @@ class _Replay:
 
     def _advance(self, log: int, ready: list[int]) -> None:
         """Go through one log until it meets a message whose send has not been met."""
-        events, known = self.logs[log], self.known[log]
+        events = self.logs[log]
         while self.cursor[log] < len(events):
-            at, dot, is_send = events[self.cursor[log]]
-            named = self._stream_context(log, at) if is_send else None
+            dot, is_send = events[self.cursor[log]]
+            if dot == _BEGIN:
+                self.known[log] = self.base.copy()
+                self.cursor[log] += 1
+                continue
+            named = self.streams.get(dot) if is_send else None
             needs = (dot,) if not is_send else named or ()
             if log in self.unlocked:
                 self.unlocked.discard(log)
@@ -68,20 +79,12 @@ class _Replay:
                     self.waiting.setdefault(need, []).append(log)
                     self.waits_for[log] = need
                     return
+            known = self.known[log]
             if is_send:
                 self._send(dot, named, known)
                 ready += self.waiting.pop(dot, ())
             np.maximum(known, self.rows[dot], out=known)
             self.cursor[log] += 1
-
-    def _stream_context(self, log: int, at: int) -> list[int] | None:
-        """The logged context of a send on a stream; None on the default stream."""
-        numbering, row = self.run.numbering, self.starts[log] + at
-        if not numbering.is_stream[self.run.columns.dot_node[row]]:
-            return None
-        start = self.run.columns.context_start
-        named: list[int] = numbering.context_ids[int(start[row]) : int(start[row + 1])].tolist()
-        return named
 
     def _send(self, dot: int, named: list[int] | None, known: Ints) -> None:
         row = self.rows[dot]
@@ -94,15 +97,25 @@ class _Replay:
         self.unsent.discard(dot)
 
 
-def _events(index: NodeIndex) -> list[tuple[int, int, bool]]:
-    """(position, dot, whether sent) of what a node took, in log order."""
-    events = [
-        (at, dot, True)
-        for at, dot in zip(index.send_at.tolist(), index.send_id.tolist(), strict=True)
-    ]
-    events += [
-        (at, dot, False)
-        for at, dot in zip(index.deliver_at.tolist(), index.deliver_id.tolist(), strict=True)
-    ]
-    events.sort()
+def _events(log: LogIndex) -> list[tuple[int, bool]]:
+    """(dot, whether sent) of what a node took, in log order, life by life."""
+    events: list[tuple[int, bool]] = []
+    for life in log.lives:
+        events.append((_BEGIN, False))
+        events += [(dot, False) for dot in life.carried_id.tolist()]
+        events += _events_of(life)
     return events
+
+
+def _events_of(life: Life) -> list[tuple[int, bool]]:
+    taken = [
+        (at, dot, is_send)
+        for rows, dots, is_send in (
+            (life.snapshot_at, life.snapshot_id, False),
+            (life.send_at, life.send_id, True),
+            (life.deliver_at, life.deliver_id, False),
+        )
+        for at, dot in zip(rows.tolist(), dots.tolist(), strict=True)
+    ]
+    taken.sort()
+    return [(dot, is_send) for _, dot, is_send in taken]

@@ -12,39 +12,37 @@ import numpy as np
 
 from thence.causal.dot import Dot
 from thence.trace.columns import Ints, Mask
-from thence.trace.index import NodeIndex, Run
-from thence.trace.vectors import context_entries, context_of, context_vectors, stream_sends
+from thence.trace.run import Life, LogIndex, Run
+from thence.trace.vectors import context_vectors
 
 CHUNK_MARKS: Final = 1 << 16  # keeps the work of one chunk in cache
 
 
-def check_contexts(run: Run, index: NodeIndex, vectors: Ints, sent: Mask) -> None:
-    """Find the wrong contexts of one node's sends and announced phantoms."""
+def check_contexts(run: Run, log: LogIndex, life: Life, vectors: Ints) -> None:
+    """Find the wrong contexts of the sends and announced phantoms of one life."""
     if run.info.tags == "none" or not run.causal:
         return
     wrong = _wrong_exact if run.info.tags == "exact" else _wrong_over
     bad = np.concatenate(
         [np.zeros(0, np.int64)]
         + [
-            first + np.flatnonzero(wrong(run, index, vectors, slice(first, first + CHUNK_MARKS)))
-            for first in range(0, len(index.mark_at), CHUNK_MARKS)
+            first + np.flatnonzero(wrong(run, life, vectors, slice(first, first + CHUNK_MARKS)))
+            for first in range(0, len(life.mark_at), CHUNK_MARKS)
         ]
     )
-    rows = index.first_row + index.mark_at[bad]
 
     def missing(which: int) -> Dot | None:
-        mark = slice(int(bad[which]), int(bad[which]) + 1)
-        latest = index.frontier[:, mark]
+        mark = int(bad[which])
+        latest = life.frontier[:, mark : mark + 1]
         expected = latest[_maximal(run, latest, vectors)[:, 0], 0]
-        named = context_of(run, int(rows[which]))
+        named = life.mark_context.of(mark)
         if run.info.tags == "exact":
             lacking = np.setdiff1d(expected, named)
         else:
             lacking = expected[~_covered(run, expected, named, vectors)]
         return run.numbering.dot(int(lacking[0])) if len(lacking) else None
 
-    index.findings.add("context-wrong", run.columns.pos[rows], index.mark_id[bad], missing)
-    _check_streams(run, index, sent)
+    log.findings.add("context-wrong", log.pos(life.mark_at[bad]), life.mark_id[bad], missing)
 
 
 def _maximal(run: Run, latest: Ints, vectors: Ints) -> Mask:
@@ -59,11 +57,11 @@ def _maximal(run: Run, latest: Ints, vectors: Ints) -> Mask:
     return maximal
 
 
-def _wrong_exact(run: Run, index: NodeIndex, vectors: Ints, some: slice) -> Mask:
-    latest = index.frontier[:, some]
+def _wrong_exact(run: Run, life: Life, vectors: Ints, some: slice) -> Mask:
+    latest = life.frontier[:, some]
     maximal = _maximal(run, latest, vectors)
-    mark, entry = context_entries(run, index.first_row + index.mark_at[some])
-    origin, named = run.columns.context_node[entry], run.numbering.context_ids[entry]
+    mark, entry = life.mark_context.entries(some)
+    origin, named = life.mark_context.origins[entry], life.mark_context.ids[entry]
     hit = latest[origin, mark] == named
     logged = np.zeros_like(maximal)
     logged[origin[hit], mark[hit]] = True
@@ -73,9 +71,9 @@ def _wrong_exact(run: Run, index: NodeIndex, vectors: Ints, some: slice) -> Mask
     return ~right
 
 
-def _wrong_over(run: Run, index: NodeIndex, vectors: Ints, some: slice) -> Mask:
-    cover = context_vectors(run, vectors, index.first_row + index.mark_at[some])
-    wrong: Mask = np.any(index.frontier[:, some] > cover, axis=0)
+def _wrong_over(run: Run, life: Life, vectors: Ints, some: slice) -> Mask:
+    cover = context_vectors(run, vectors, life.mark_context, some)
+    wrong: Mask = np.any(life.frontier[:, some] > cover, axis=0)
     return wrong
 
 
@@ -89,22 +87,24 @@ def _covered(run: Run, dots: Ints, named: Ints, vectors: Ints) -> Mask:
     return covered
 
 
-def _check_streams(run: Run, index: NodeIndex, sent: Mask) -> None:
+def check_streams(run: Run, log: LogIndex, sent: Mask) -> None:
     """On a stream the caller chose the context: it can only name what is not there, or twice."""
+    if run.info.tags == "none" or not run.causal:
+        return
     bad: list[tuple[int, int, int]] = []
-    for row, dot in stream_sends(run, index):
-        named = context_of(run, row)
+    for which, (at, dot) in enumerate(zip(log.stream_at, log.stream_id, strict=True)):
+        named = log.stream_context.of(which)
         unsent = named[~sent[named]]
         origin = np.searchsorted(run.numbering.base, named, side="right")
         if len(unsent):
-            bad.append((row, dot, int(unsent.min())))
+            bad.append((int(at), int(dot), int(unsent.min())))
         elif len(np.unique(origin)) < len(origin):
-            bad.append((row, dot, -1))
+            bad.append((int(at), int(dot), -1))
     if bad:
         rows, dots, lacking = (np.array(column) for column in zip(*bad, strict=True))
-        index.findings.add(
+        log.findings.add(
             "context-wrong",
-            run.columns.pos[rows],
+            log.pos(rows),
             dots,
             lambda which: run.numbering.dot(int(lacking[which])),
         )

@@ -12,9 +12,10 @@ import numpy as np
 from thence.causal.dot import Dot
 from thence.trace.columns import Ints, Mask
 from thence.trace.gathers import greatest, least, prefix_max, suffix_min
-from thence.trace.index import NodeIndex, Run
 from thence.trace.numbering import NEVER
+from thence.trace.run import Life, LogIndex, Run
 from thence.trace.verdict import Missing
+from thence.trace.views import Group
 
 
 def expected_here(table: Ints, for_node: Mask | None) -> Ints:
@@ -22,21 +23,38 @@ def expected_here(table: Ints, for_node: Mask | None) -> Ints:
     return table if for_node is None else np.where(for_node, table, np.int32(-1))
 
 
-def early_deliveries(run: Run, index: NodeIndex, vectors: Ints, expected: Ints) -> Mask:
-    """Which deliveries of this node came before something of their past."""
-    if run.info.guarantee == "total":
-        return np.zeros(len(index.deliver_id), np.bool_)
+def complete_from(run: Run, vectors: Ints, expected: Ints) -> Ints:
+    """By id: where the last of its past that is for this node was there, itself included."""
     origins = np.arange(len(run.numbering.names))
-    complete = greatest(prefix_max(expected, run.numbering), vectors, origins)
-    early: Mask = complete[index.deliver_id] > index.deliver_at
+    return greatest(prefix_max(expected, run.numbering), vectors, origins)
+
+
+def early_deliveries(run: Run, life: Life, complete: Ints) -> Mask:
+    """Which deliveries, then which dots of snapshots, came before something of their past."""
+    at = np.concatenate([life.deliver_at, life.snapshot_at])
+    if run.info.guarantee == "total":
+        return np.zeros(len(at), np.bool_)
+    early: Mask = complete[np.concatenate([life.deliver_id, life.snapshot_id])] > at
     return early
 
 
-def check_early(run: Run, index: NodeIndex, vectors: Ints, expected: Ints, early: Mask) -> None:
+def carried_without_past(run: Run, life: Life, complete: Ints) -> bool:
+    """Whether something was carried into a life and something of its past was not."""
+    if run.info.guarantee == "total":
+        return False
+    return bool((complete[life.carried_id] >= life.start).any())
+
+
+def check_early(
+    run: Run, log: LogIndex, life: Life, vectors: Ints, expected: Ints, early: Mask
+) -> None:
     """deliver-early."""
-    at, ids = index.deliver_at[early], index.deliver_id[early]
-    missing = smallest_missing(run, vectors, expected, at, ids)
-    index.findings.add("deliver-early", run.columns.pos[index.first_row + at], ids, missing)
+    at = np.concatenate([life.deliver_at, life.snapshot_at])[early]
+    ids = np.concatenate([life.deliver_id, life.snapshot_id])[early]
+    # What a snapshot takes is there at its own row.
+    after = at + (np.flatnonzero(early) >= len(life.deliver_at))
+    missing = smallest_missing(run, vectors, expected, after, ids)
+    log.findings.add("deliver-early", log.pos(at), ids, missing)
 
 
 def smallest_missing(
@@ -60,35 +78,49 @@ def smallest_missing(
     return missing
 
 
-def check_unsent(run: Run, index: NodeIndex, sent: Mask) -> None:
+def check_unsent(log: LogIndex, life: Life, sent: Mask) -> None:
     """deliver-unsent: no log says that it was sent."""
-    unsent = ~sent[index.deliver_id]
-    rows = index.first_row + index.deliver_at[unsent]
-    index.findings.add("deliver-unsent", run.columns.pos[rows], index.deliver_id[unsent])
+    at = np.concatenate([life.deliver_at, life.snapshot_at])
+    ids = np.concatenate([life.deliver_id, life.snapshot_id])
+    unsent = ~sent[ids]
+    log.findings.add("deliver-unsent", log.pos(at[unsent]), ids[unsent])
 
 
-def check_missing(run: Run, index: NodeIndex, sent: Mask, for_node: Mask | None) -> None:
-    """deliver-missing: a complete log ends without a member's message."""
-    if not (run.info.complete and index.ended and index.node in run.members):
+def check_missing(
+    run: Run, log: LogIndex, life: Life, sent: Mask, for_node: Mask | None, group: Group
+) -> None:
+    """deliver-missing: a complete log ends without a message it should have."""
+    if not (run.info.complete and log.ended and life.is_last and log.node in group.at_end):
         return
-    by_member = np.zeros(len(run.numbering.names), np.bool_)
-    by_member[np.isin(run.numbering.owner, run.members)] = True
-    absent = np.flatnonzero(sent & (index.delivered == NEVER))
-    absent = absent[by_member[np.searchsorted(run.numbering.base, absent, side="right") - 1]]
+    numbering = run.numbering
+    lacks = sent & (life.delivered == NEVER)
     if for_node is not None:
-        absent = absent[for_node[absent]]
-    index.findings.add("deliver-missing", np.full(len(absent), index.length), absent)
+        lacks &= for_node
+    cuts = {node: seq for node, (_, seq) in group.removed.items()}
+    cuts.update((removal.node, removal.seq) for removal in log.views.removals)
+    for origin, owner in enumerate(numbering.owner.tolist()):
+        some = numbering.messages(origin)
+        if owner in group.at_end:
+            continue
+        if owner in cuts and not numbering.is_stream[origin]:
+            some = slice(numbering.id_of(origin, cuts[owner]) + 1, some.stop)
+        lacks[some] = False
+    absent = np.flatnonzero(lacks)
+    log.findings.add("deliver-missing", np.full(len(absent), log.length), absent)
 
 
-def check_after_stable(run: Run, index: NodeIndex, vectors: Ints, sent: Mask) -> None:
+def check_after_stable(run: Run, log: LogIndex, life: Life, vectors: Ints, sent: Mask) -> None:
     """deliver-after-stable: taken while something outside its past was already stable here.
 
     ``suffix_min`` of the stable positions says when the first dot above a given one was told.
     """
-    numbering, delivered, told = run.numbering, index.delivered, index.told
+    numbering, delivered, told = run.numbering, life.delivered, life.told
     above = np.append(suffix_min(told, numbering)[1:], np.int32(NEVER))
     soonest = least(above, vectors, np.flatnonzero(~numbering.is_stream))
-    late = sent & (delivered != NEVER) & (soonest < delivered)
+    taken = life.deliver_id if run.total else np.concatenate([life.send_id, life.deliver_id])
+    late = np.zeros(numbering.total, np.bool_)
+    late[taken] = True
+    late &= sent & (soonest < delivered)
     for origin in np.flatnonzero(numbering.is_stream).tolist():
         late[numbering.messages(origin)] = False
     ids = np.flatnonzero(late)
@@ -102,5 +134,4 @@ def check_after_stable(run: Run, index: NodeIndex, vectors: Ints, sent: Mask) ->
                 return numbering.dot(first + int(before[0]))
         return None
 
-    rows = index.first_row + delivered[ids]
-    index.findings.add("deliver-after-stable", run.columns.pos[rows], ids, missing)
+    log.findings.add("deliver-after-stable", log.pos(delivered[ids]), ids, missing)

@@ -1,8 +1,8 @@
-"""order-disagree: two members delivered two messages in opposite orders.
+"""order-disagree: two nodes delivered two messages in opposite orders.
 
-Each member is compared with every member of a smaller name: going through the messages both
+Each node is compared with every node of a smaller name: going through the messages both
 delivered in the order of the first, the position at the second must keep growing.  The violation
-is told at the member with the larger name, at the delivery that came too late.
+is told at the node with the larger name, at the delivery that came too late.
 """
 
 from __future__ import annotations
@@ -13,41 +13,53 @@ import numpy as np
 
 from thence.causal.dot import Dot
 from thence.trace.columns import Ints, Mask
-from thence.trace.index import NodeIndex, Run
 from thence.trace.numbering import NEVER
+from thence.trace.run import LogIndex, Run
 from thence.trace.verdict import Missing
+from thence.trace.views import Group
 
 
-def check_order(run: Run, indices: Sequence[NodeIndex]) -> None:
-    """Find the deliveries of each member that another member made the other way round."""
-    members = [index for index in indices if index.node in run.members]
-    for index in members:
-        others = [other.delivered for other in members if other.node < index.node]
-        wrong = np.zeros(len(index.deliver_id), np.bool_)
-        for other in others:
-            wrong |= _late(index, other)
-        at, ids = index.deliver_at[wrong], index.deliver_id[wrong]
-        missing = _smallest_before(run, index, others, at, ids)
-        index.findings.add("order-disagree", run.columns.pos[index.first_row + at], ids, missing)
+def check_order(run: Run, log: LogIndex, others: Sequence[Ints]) -> None:
+    """Find the deliveries of a node that another one made the other way round.
+
+    ``others``: what is there, and where, in the last lives of the nodes with smaller names.
+    """
+    at, ids = standing(log)
+    wrong = np.zeros(len(ids), np.bool_)
+    for other in others:
+        wrong |= _late(ids, other)
+    missing = _smallest_before(run, ids, others, np.flatnonzero(wrong))
+    log.findings.add("order-disagree", log.pos(at[wrong]), ids[wrong], missing)
 
 
-def _late(index: NodeIndex, other: Ints) -> Mask:
-    """Which deliveries came after one that the other member delivered later."""
-    there = other[index.deliver_id]
+def compared(group: Group, nodes: Sequence[int]) -> list[int]:
+    """The nodes whose orders are compared, ascending."""
+    return [node for node in nodes if node in group.ever]
+
+
+def standing(log: LogIndex) -> tuple[Ints, Ints]:
+    """(row, id) of the deliveries that no restart took back."""
+    at = np.concatenate([life.deliver_at for life in log.lives])
+    ids = np.concatenate([life.deliver_id for life in log.lives])
+    stands = log.lives[-1].delivered[ids] == at
+    return at[stands], ids[stands]
+
+
+def _late(ids: Ints, other: Ints) -> Mask:
+    """Which deliveries came after one that the other node delivered later."""
+    there = other[ids]
     both = there != NEVER
     latest = np.maximum.accumulate(np.where(both, there, -1))
     late: Mask = both & (there < latest)
     return late
 
 
-def _smallest_before(
-    run: Run, index: NodeIndex, others: Sequence[Ints], at: Ints, ids: Ints
-) -> Missing:
-    """The smallest dot delivered before this one here and after it at another member."""
+def _smallest_before(run: Run, ids: Ints, others: Sequence[Ints], wrong: Ints) -> Missing:
+    """The smallest dot delivered before this one here and after it at another node."""
 
     def missing(which: int) -> Dot | None:
-        dot = int(ids[which])
-        before = index.deliver_id[index.deliver_at < at[which]]
+        dot = int(ids[wrong[which]])
+        before = ids[: int(wrong[which])]
         swapped = [
             int(before[late].min())
             for other in others

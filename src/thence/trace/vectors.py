@@ -15,30 +15,35 @@ logs contradict each other), then by whole-log passes.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import pairwise
+from typing import Final
 
 import numpy as np
 
 from thence.trace.columns import Ints
-from thence.trace.index import NodeIndex, Run
 from thence.trace.numbering import Numbering
 from thence.trace.replay import replay
+from thence.trace.run import Contexts, Life, LogIndex, Run
+
+CHUNK_TAKES: Final = 1 << 14  # taken dots at a time when vectors flow through a log
 
 
 def empty_vectors(numbering: Numbering) -> Ints:
     """Nothing known: each dot has only itself in its past."""
     vectors = np.empty((len(numbering.names), numbering.total), np.int32)
     vectors[:] = numbering.base[:-1, None]
-    _own_entries(vectors, numbering)
+    own_entries(vectors, numbering)
     return vectors
 
 
-def _own_entries(vectors: Ints, numbering: Numbering) -> None:
+def own_entries(vectors: Ints, numbering: Numbering) -> None:
+    """What a dot has of its own origin ends with it."""
     for origin in range(len(numbering.names)):
         some = numbering.messages(origin)
         vectors[origin, some] = np.arange(some.start, some.stop)
 
 
-def local_vectors(run: Run, indices: Sequence[NodeIndex]) -> tuple[Ints, bool]:
+def local_vectors(run: Run, logs: Sequence[LogIndex]) -> tuple[Ints, bool]:
     """Vectors by what each sender itself had sent and delivered, and whether they may be exact.
 
     They are when the second is True and then no delivery is early.
@@ -47,69 +52,73 @@ def local_vectors(run: Run, indices: Sequence[NodeIndex]) -> tuple[Ints, bool]:
     if not run.causal:
         return vectors, True
     in_order = not bool(run.numbering.is_stream.any())  # a stream lacks its sender's past
-    for index in indices:
-        ids = index.mark_id[index.mark_is_send]
-        if not len(ids):
-            continue
-        frontier = index.frontier[:, index.mark_is_send]
-        some = run.numbering.messages(index.node)
-        dense = len(ids) == some.stop - some.start and bool((np.diff(ids) == 1).all())
-        in_order &= dense
-        # A slice when the log is in order: a plain copy, several times faster.
-        where: slice | Ints = some if dense else ids
-        for origin in range(len(frontier)):
-            if origin != index.node:
-                vectors[origin, where] = frontier[origin]
+    for log in logs:
+        in_order &= sends_in_order(run, log)
+        for life in log.lives:
+            copy_vectors(run, log.node, life, vectors)
     return vectors, in_order
 
 
-def _rise_along_origins(vectors: Ints, numbering: Numbering) -> None:
+def sends_in_order(run: Run, log: LogIndex) -> bool:
+    """Whether a log sent every message of its node, one after the other, and forgot nothing."""
+    ids = np.concatenate([life.mark_id[life.mark_is_send] for life in log.lives])
+    some = run.numbering.messages(log.node)
+    if len(ids) != some.stop - some.start or not bool((np.diff(ids) == 1).all()):
+        return len(ids) == 0
+    frontiers = [life.frontier for life in log.lives if life.frontier.shape[1]]
+    return all(bool((later[:, 0] >= sooner[:, -1]).all()) for sooner, later in pairwise(frontiers))
+
+
+def copy_vectors(run: Run, node: int, life: Life, vectors: Ints) -> None:
+    """Write the vectors of one life's sends, by what it had taken itself."""
+    ids = life.mark_id[life.mark_is_send]
+    if not len(ids):
+        return
+    frontier = life.frontier
+    if len(ids) < frontier.shape[1]:
+        frontier = frontier[:, life.mark_is_send]
+    dense = int(ids[-1]) - int(ids[0]) == len(ids) - 1 and bool((np.diff(ids) == 1).all())
+    # A slice when the log is in order: a plain copy, several times faster.
+    where: slice | Ints = slice(int(ids[0]), int(ids[-1]) + 1) if dense else ids
+    for origin in range(len(frontier)):
+        if origin != node:
+            vectors[origin, where] = frontier[origin]
+
+
+def rise_along_origins(vectors: Ints, numbering: Numbering) -> None:
     """Give each dot the past of the earlier dots of its origin."""
     for origin in range(len(numbering.names)):
         part = vectors[:, numbering.messages(origin)]
         np.maximum.accumulate(part, axis=1, out=part)
 
 
-def close_vectors(run: Run, indices: Sequence[NodeIndex], vectors: Ints) -> None:
+def close_vectors(run: Run, logs: Sequence[LogIndex], vectors: Ints) -> None:
     """Raise ``vectors`` in place to the least solution of the definition."""
-    _send_once(run, indices, vectors)
-    replay(run, indices, vectors)
-    while _send_once(run, indices, vectors):
+    _flow_once(run, logs, vectors)
+    replay(run, logs, vectors)
+    while _flow_once(run, logs, vectors):
         pass
-    # Contradictory logs can put a dot before itself; what it has of its own origin ends with it.
-    _own_entries(vectors, run.numbering)
+    # Contradictory logs can put a dot before itself.
+    own_entries(vectors, run.numbering)
 
 
-def _send_once(run: Run, indices: Sequence[NodeIndex], vectors: Ints) -> bool:
+def _flow_once(run: Run, logs: Sequence[LogIndex], vectors: Ints) -> bool:
     """Let every vector flow once through every delivery; whether anything changed."""
-    _rise_along_origins(vectors, run.numbering)
+    rise_along_origins(vectors, run.numbering)
     changed = False
-    for index in indices:
-        changed |= _through_log(index, vectors)
-        changed |= _through_streams(run, index, vectors)
+    for log in logs:
+        changed |= flow_through(log, vectors)
     return changed
 
 
-def _through_log(index: NodeIndex, vectors: Ints) -> bool:
-    """What a node had taken before each of its sends is in the past of that send."""
-    at = np.concatenate([index.send_at, index.deliver_at])
-    order = np.argsort(at, kind="stable")
-    ids = np.concatenate([index.send_id, index.deliver_id])[order]
-    known = vectors[:, ids]
-    np.maximum.accumulate(known, axis=1, out=known)
-    sent_at = index.mark_at[index.mark_is_send]
-    sent = index.mark_id[index.mark_is_send]
-    new = known[:, np.searchsorted(at[order], sent_at)]
-    changed = bool((new > vectors[:, sent]).any())
-    vectors[:, sent] = np.maximum(new, vectors[:, sent])
-    return changed
-
-
-def _through_streams(run: Run, index: NodeIndex, vectors: Ints) -> bool:
-    """The past of a send on a stream is what its logged context says."""
+def flow_through(log: LogIndex, vectors: Ints) -> bool:
+    """Raise the vectors of one node's sends by what it had taken; whether any changed."""
     changed = False
-    for row, dot in stream_sends(run, index):
-        named = context_of(run, row)
+    for life in log.lives:
+        changed |= _through_life(life, vectors)
+    for which, dot in enumerate(log.stream_id.tolist()):
+        # The past of a send on a stream is what its logged context says.
+        named = log.stream_context.of(which)
         if len(named):
             new = np.maximum(vectors[:, named].max(axis=1), vectors[:, dot])
             changed |= bool((new > vectors[:, dot]).any())
@@ -117,57 +126,65 @@ def _through_streams(run: Run, index: NodeIndex, vectors: Ints) -> bool:
     return changed
 
 
-def stream_sends(run: Run, index: NodeIndex) -> list[tuple[int, int]]:
-    """(row, id) of the sends on streams other than the default one."""
-    origin = run.columns.dot_node[index.first_row + index.send_at]
-    on_stream = run.numbering.is_stream[origin]
-    rows = index.first_row + index.send_at[on_stream]
-    return list(zip(rows.tolist(), index.send_id[on_stream].tolist(), strict=True))
+def _through_life(life: Life, vectors: Ints) -> bool:
+    """What a node had taken before each of its sends is in the past of that send."""
+    at, ids = taken_in(life)
+    sent_at, sent = life.mark_at[life.mark_is_send], life.mark_id[life.mark_is_send]
+    if not len(sent):
+        return False
+    before = np.searchsorted(at, sent_at)  # how much was taken before each send
+    changed = False
+    known: Ints = np.full(len(vectors), -1, np.int32)
+    for first in range(0, len(ids), CHUNK_TAKES):
+        some = vectors[:, ids[first : first + CHUNK_TAKES]]
+        some[:, 0] = np.maximum(some[:, 0], known)
+        np.maximum.accumulate(some, axis=1, out=some)
+        known = some[:, -1]
+        here = np.flatnonzero((before > first) & (before <= first + CHUNK_TAKES))
+        if len(here):
+            new = np.maximum(some[:, before[here] - first - 1], vectors[:, sent[here]])
+            changed |= bool((new > vectors[:, sent[here]]).any())
+            vectors[:, sent[here]] = new
+    return changed
 
 
-def context_of(run: Run, row: int) -> Ints:
-    """The ids in the context of one row."""
-    start = run.columns.context_start
-    return run.numbering.context_ids[int(start[row]) : int(start[row + 1])]
+def taken_in(life: Life) -> tuple[Ints, Ints]:
+    """(row, id) of what was taken in a life in order, first (row -1) what was carried into it."""
+    at = np.concatenate(
+        [np.full(len(life.carried_id), -1), life.snapshot_at, life.send_at, life.deliver_at]
+    )
+    ids = np.concatenate([life.carried_id, life.snapshot_id, life.send_id, life.deliver_id])
+    order = np.argsort(at, kind="stable")
+    return at[order], ids[order]
 
 
-def context_entries(run: Run, rows: Ints) -> tuple[Ints, Ints]:
-    """(index into ``rows``, index of the entry) of every dot in the contexts of ``rows``."""
-    start = run.columns.context_start
-    begin, count = start[rows], start[rows + 1] - start[rows]
-    mark = np.repeat(np.arange(len(rows)), count)
-    first = np.repeat(begin - (np.cumsum(count) - count), count)
-    return mark, np.arange(len(mark)) + first
-
-
-def context_vectors(run: Run, vectors: Ints, rows: Ints) -> Ints:
-    """[origin, row]: the latest dot of each origin in the past of the contexts of ``rows``."""
-    joined = np.empty((len(vectors), len(rows)), np.int32)
+def context_vectors(run: Run, vectors: Ints, contexts: Contexts, some: slice) -> Ints:
+    """[origin, record]: the latest dot of each origin in the past of the contexts of ``some``."""
+    which, entry = contexts.entries(some)
+    joined = np.empty((len(vectors), len(contexts.begin[some])), np.int32)
     joined[:] = run.numbering.base[:-1, None]
-    which, entry = context_entries(run, rows)
     if len(entry):
-        named = run.numbering.context_ids[entry]
+        named = contexts.ids[entry]
         starts = np.flatnonzero(np.diff(which, prepend=-1))
         joined[:, which[starts]] = np.maximum.reduceat(vectors[:, named], starts, axis=1)
     return joined
 
 
-def first_at_or_after(run: Run, vectors: Ints) -> dict[int, Ints]:
-    """By member: by id, that member's first message with the dot in its past (or the dot itself).
+def first_at_or_after(run: Run, member: int, vectors: Ints, own: slice | None = None) -> Ints:
+    """By id: the member's first message with the dot in its past (or the dot itself).
 
     "One past the end" of the member when there is none.  Vectors only grow along an origin, so
-    the first is found by bisection.
+    the first is found by bisection.  ``own``: where in ``vectors`` the member's messages are, when
+    it is not under their ids.
     """
     numbering = run.numbering
-    firsts: dict[int, Ints] = {}
-    for member in run.members:
-        own = numbering.messages(member)
-        first = np.full(numbering.total, own.stop, np.int32)
-        for origin in range(len(numbering.names)):
-            some = numbering.messages(origin)
-            ids = np.arange(some.start, some.stop, dtype=np.int32)
-            if origin != member:
-                ids = own.start + np.searchsorted(vectors[origin, own], ids)
-            first[some] = ids
-        firsts[member] = first
-    return firsts
+    mine = numbering.messages(member)
+    columns = mine if own is None else own
+    first = np.full(numbering.total, mine.stop, np.int32)
+    for origin in range(len(numbering.names)):
+        some = numbering.messages(origin)
+        ids = np.arange(some.start, some.stop, dtype=np.int32)
+        if origin != member:
+            ids = mine.start + np.searchsorted(vectors[origin, columns], ids)
+        first[some] = ids
+    return first

@@ -31,12 +31,15 @@ _SAFE: Final = frozenset("abcdefghijklmnopqrstuvwxyz0123456789_#.")
 def file_stem(node: str) -> str:
     """The node's name as the beginning of a file name; different names give different stems.
 
-    Upper case is escaped too: some file systems do not tell ``A`` from ``a``.
+    Upper case is escaped too: some file systems do not tell ``A`` from ``a``.  So is ``.`` or ``_``
+    at the beginning: Spark takes such files for hidden ones.
     """
-    if all(c in _SAFE for c in node) and not node.startswith("."):
+    if all(c in _SAFE for c in node) and not node.startswith((".", "_")):
         return node
     return "".join(
-        c if c in _SAFE and (c != "." or at) else "".join(f"%{byte:02x}" for byte in c.encode())
+        c
+        if c in _SAFE and (c not in "._" or at)
+        else "".join(f"%{byte:02x}" for byte in c.encode())
         for at, c in enumerate(node)
     )
 

@@ -1,0 +1,135 @@
+"""Where the bytes of a trace are: local files, or any place pyarrow.fs has a URL for.
+
+A path with ``://`` is a URL (``hdfs://``, ``s3://``, ``gs://``, ``file://``); everything else is a
+local path and never touches pyarrow.fs.  Parts of a path are joined by ``/`` in both.
+"""
+
+from __future__ import annotations
+
+import io
+import os
+from collections.abc import Iterator
+from typing import Any, BinaryIO, Final
+
+import pyarrow as pa
+import pyarrow.fs as pafs
+
+from thence.errors import UnusableInputError
+
+COMPRESSION: Final = {".gz": "gzip", ".zst": "zstd"}
+SEGMENT_ENDINGS: Final = (".jsonl", ".parquet", *(f".jsonl{ending}" for ending in COMPRESSION))
+BUFFER_BYTES: Final = 1 << 20
+
+
+def is_segment(name: str) -> bool:
+    """Whether a file of this name is a sealed segment: hidden files are still being written."""
+    return name.endswith(SEGMENT_ENDINGS) and not name.startswith(".")
+
+
+def is_url(path: str) -> bool:
+    """Whether the path is for pyarrow.fs."""
+    return "://" in path
+
+
+def filesystem(path: str) -> tuple[Any, str]:
+    """The file system of a path, and the path in it."""
+    if not is_url(path):
+        return pafs.LocalFileSystem(), path
+    try:
+        found, inner = pafs.FileSystem.from_uri(path)
+    except (pa.ArrowException, OSError) as error:
+        raise UnusableInputError(f"{path}: {_first_line(error)}") from None
+    return found, inner
+
+
+def _first_line(error: Exception) -> str:
+    return str(error).splitlines()[0] if str(error) else type(error).__name__
+
+
+def kind_of(path: str) -> str:
+    """``file``, ``folder`` or ``none``."""
+    if not is_url(path):
+        return "file" if os.path.isfile(path) else "folder" if os.path.isdir(path) else "none"
+    where, inner = filesystem(path)
+    try:
+        found = where.get_file_info(inner).type
+    except (pa.ArrowException, OSError) as error:
+        raise UnusableInputError(f"{path}: {_first_line(error)}") from None
+    if found == pafs.FileType.File:
+        return "file"
+    return "folder" if found == pafs.FileType.Directory else "none"
+
+
+def folders(path: str) -> Iterator[tuple[str, list[str]]]:
+    """(folder, names of its files) below a folder, itself included, in a fixed order.
+
+    Folders whose names begin with ``.`` or ``_`` are not looked into: tools keep their own there.
+    """
+    if not is_url(path):
+        for folder, below, files in os.walk(path):
+            below[:] = sorted(name for name in below if not name.startswith((".", "_")))
+            yield folder, sorted(files)
+        return
+    where, inner = filesystem(path)
+    found: dict[str, list[str]] = {}
+    for entry in where.get_file_info(pafs.FileSelector(inner, recursive=True)):
+        if entry.type == pafs.FileType.File:
+            relative = entry.path[len(inner) :].lstrip("/")
+            folder, _, name = relative.rpartition("/")
+            if not any(part.startswith((".", "_")) for part in folder.split("/")):
+                found.setdefault(folder, []).append(name)
+    head, question, query = path.partition("?")
+    for folder in sorted(found):
+        whole = f"{head.rstrip('/')}/{folder}" if folder else head
+        yield whole + question + query, sorted(found[folder])
+
+
+def join(folder: str, name: str) -> str:
+    """The path of a file in a folder; the query of a URL stays at its end."""
+    if not is_url(folder):
+        return os.path.join(folder, name)
+    head, question, query = folder.partition("?")
+    return f"{head.rstrip('/')}/{name}{question}{query}"
+
+
+def parent(path: str) -> str:
+    """The folder a file is in."""
+    if not is_url(path):
+        return os.path.dirname(path)
+    head, question, query = path.partition("?")
+    return head.rpartition("/")[0] + question + query
+
+
+def name_of(path: str) -> str:
+    """The last part of a path."""
+    head = path.partition("?")[0] if is_url(path) else path
+    return head.rstrip("/").rpartition("/")[2]
+
+
+def open_stream(path: str) -> BinaryIO:
+    """The bytes of a file from the beginning, decompressed when its name says so."""
+    compression = next(
+        (kind for ending, kind in COMPRESSION.items() if name_of(path).endswith(ending)), None
+    )
+    if not is_url(path) and compression is None:
+        return open(path, "rb")
+    where, inner = filesystem(path)
+    if not is_url(path):
+        open(path, "rb").close()  # the plain errors of the operating system
+    stream = where.open_input_stream(inner, compression=compression)
+    buffered: BinaryIO = io.BufferedReader(stream, BUFFER_BYTES)
+    return buffered
+
+
+def random_access(path: str) -> Any:
+    """What pyarrow.parquet takes: a path, or an open file for a URL."""
+    if not is_url(path):
+        return path
+    where, inner = filesystem(path)
+    return where.open_input_file(inner)
+
+
+def read_bytes(path: str) -> bytes:
+    """A small file; FileNotFoundError when there is none."""
+    with open_stream(path) as stream:
+        return stream.read()

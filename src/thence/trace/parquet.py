@@ -1,0 +1,273 @@
+"""Parquet segments into columns, with every bad row set aside and named."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any, Final
+
+import msgspec
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from thence.causal.dot import SEQ_MAX, Dot
+from thence.trace.columns import (
+    CHANGE_CODES,
+    KIND_CODE,
+    NO_NAME,
+    OTHER_KIND,
+    Change,
+    Ints,
+    Mask,
+    Part,
+    take_rows,
+)
+from thence.trace.files import random_access
+from thence.trace.record import KINDS, KINDS_WITH_DOT, NAME_CHARS_MAX, POS_MAX, VERSION, Record
+from thence.trace.segments import Quarantine
+from thence.trace.tables import CHECKED_COLUMNS, CODE_COLUMNS, DOT, REQUIRED_COLUMNS
+
+CHANGE_COLUMNS: Final = ("from", "stable")
+CHANGE_KINDS: Final = frozenset(KINDS[code] for code in CHANGE_CODES)
+_INT32: Final = np.iinfo(np.int32)
+_CODES_WITH_DOT: Final = [KIND_CODE[kind] for kind in sorted(KINDS_WITH_DOT)]
+
+
+def read_parquet(path: str, quarantine: Quarantine) -> Part | None:
+    """The good rows of one Parquet segment; None when the file as a whole is unusable."""
+    try:
+        with pq.ParquetFile(random_access(path)) as file:
+            present = set(file.schema_arrow.names)
+        absent = [name for name in REQUIRED_COLUMNS if name not in present]
+        if absent:
+            reason = f"expected the columns {', '.join(REQUIRED_COLUMNS)}; no {', '.join(absent)}"
+            quarantine.add(path, None, reason)
+            return None
+        columns = [name for name in CHECKED_COLUMNS if name in present]
+        table = _read(path, columns)
+        return _part_of_table(path, _with_changes(path, table, present), quarantine)
+    except (pa.ArrowException, OSError, ValueError, IndexError) as error:
+        first_line = str(error).splitlines()[0] if str(error) else type(error).__name__
+        quarantine.add(path, None, f"not a readable Parquet segment: {first_line}")
+        return None
+
+
+def _read(path: str, columns: Sequence[str]) -> pa.Table:
+    with pq.ParquetFile(
+        random_access(path), read_dictionary=CODE_COLUMNS, page_checksum_verification=True
+    ) as file:
+        return file.read(columns=columns, use_threads=False)
+
+
+def _with_changes(path: str, table: pa.Table, present: set[str]) -> pa.Table:
+    """The table with the columns that only records of membership and recovery use, if any."""
+    kinds = {
+        kind for chunk in table["kind"].chunks for kind in _dictionary(chunk).dictionary.to_pylist()
+    }
+    more = [name for name in CHANGE_COLUMNS if name in present]
+    if more and not kinds.isdisjoint(CHANGE_KINDS):
+        for column, values in zip(more, _read(path, more).columns, strict=True):
+            table = table.append_column(column, values)
+    return table
+
+
+def _part_of_table(path: str, table: pa.Table, quarantine: Quarantine) -> Part:
+    names: dict[str, int] = {}
+    kinds = _codes(table["kind"], KIND_CODE.copy())
+    start, context_node, context_seq = _contexts(table, names)
+    small_kinds = np.minimum(kinds, OTHER_KIND).astype(np.int8)
+    part = Part(
+        run=_codes(table["run"], names),
+        node=_codes(table["node"], names),
+        pos=_numbers(table["pos"], -1),
+        kind=small_kinds,
+        dot_node=_codes(table["dot_node"], names),
+        dot_seq=_numbers(table["dot_seq"], 0),
+        context_start=start,
+        context_node=context_node,
+        context_seq=context_seq,
+        to=_recipients(table, names),
+        changes=_changes(table, small_kinds, names),
+        names=list(names),
+    )
+    version = _numbers(table["v"], 0) if "v" in table.column_names else None
+    return _without_bad_rows(path, part, kinds, version, quarantine)
+
+
+def _codes(column: pa.ChunkedArray, codes: dict[str, int]) -> Ints:
+    """Codes of a string column, adding its names to ``codes``; ``NO_NAME`` for null."""
+    pieces = []
+    for chunk in column.chunks:
+        chunk = _dictionary(chunk)
+        values = chunk.dictionary.cast(pa.string()).to_pylist()
+        table = [
+            NO_NAME if value is None else codes.setdefault(value, len(codes)) for value in values
+        ]
+        index = chunk.indices
+        if index.null_count:
+            index = pc.fill_null(index, len(table))
+        places = index.to_numpy(zero_copy_only=False)
+        if len(places) and places.min() < 0:
+            raise ValueError("a dictionary index is negative")  # Arrow does not look
+        pieces.append(np.array([*table, NO_NAME], np.int32)[places])
+    return np.concatenate(pieces) if pieces else np.zeros(0, np.int32)
+
+
+def _dictionary(chunk: pa.Array) -> pa.DictionaryArray:
+    if pa.types.is_dictionary(chunk.type):
+        return chunk
+    return pc.dictionary_encode(chunk.cast(pa.string()))
+
+
+def _numbers(column: pa.ChunkedArray, absent: int) -> Ints:
+    """A column of integers, in 32 bits when they fit: half the memory to move about."""
+    column = column.cast(pa.int64())
+    if column.null_count:
+        column = pc.fill_null(column, absent)
+    numbers: Ints = column.to_numpy()
+    if len(numbers) and _INT32.min <= numbers.min() and numbers.max() <= _INT32.max:
+        return numbers.astype(np.int32)
+    return numbers
+
+
+def _contexts(table: pa.Table, names: dict[str, int]) -> tuple[Ints, Ints, Ints]:
+    if "context" not in table.column_names:
+        return np.zeros(len(table) + 1, np.int64), np.zeros(0, np.int32), np.zeros(0, np.int64)
+    column = table["context"].cast(pa.list_(pa.field("element", DOT)))
+    # A null list has length 0 here; value_lengths would say null, offsets say the same as empty.
+    starts, at = [np.zeros(1, np.int32)], 0
+    nodes, seqs = [], []
+    for chunk in column.chunks:
+        offsets = chunk.offsets.to_numpy()
+        starts.append(offsets[1:] - offsets[0] + at)
+        at = int(starts[-1][-1]) if len(chunk) else at
+        dots = chunk.values[int(offsets[0]) : int(offsets[-1])]
+        nodes.append(_codes(pa.chunked_array([dots.field("node")]), names))
+        seqs.append(_numbers(pa.chunked_array([dots.field("seq")]), 0))
+    empty = np.zeros(0, np.int64)
+    return np.concatenate(starts), np.concatenate([empty, *nodes]), np.concatenate([empty, *seqs])
+
+
+def _recipients(table: pa.Table, names: dict[str, int]) -> dict[int, tuple[int, ...]]:
+    if "to" not in table.column_names or table["to"].null_count == len(table):
+        return {}
+    return {
+        row: tuple(names.setdefault(name, len(names)) for name in to)
+        for row, to in enumerate(table["to"].to_pylist())
+        if to is not None
+    }
+
+
+def _changes(table: pa.Table, kinds: Ints, names: dict[str, int]) -> dict[int, Change]:
+    """The rest of the records of membership and recovery, which are few."""
+    rows = np.flatnonzero(np.isin(kinds, CHANGE_CODES)).tolist()
+    changes: dict[int, Change] = {}
+    for row in rows:
+        peer, stable = _value(table, "from", row), _value(table, "stable", row)
+        dots = None
+        if stable is not None:
+            pairs = [(dot["node"], dot["seq"]) for dot in stable]
+            if not all(_usable(node or "") and 1 <= (seq or 0) <= SEQ_MAX for node, seq in pairs):
+                raise ValueError(
+                    f"row {row + 1}: stable: expected names and seqs from 1 to 2**40-1"
+                )
+            dots = tuple((names.setdefault(node, len(names)), seq) for node, seq in pairs)
+        code = NO_NAME if peer is None else names.setdefault(peer, len(names))
+        changes[row] = Change(code, _value(table, "context", row) is not None, dots)
+    return changes
+
+
+def _value(table: pa.Table, column: str, row: int) -> Any:
+    return table[column][row].as_py() if column in table.column_names else None
+
+
+def _without_bad_rows(
+    path: str, part: Part, kinds: Ints, version: Ints | None, quarantine: Quarantine
+) -> Part:
+    """The part without the rows that break the format, each of them set aside with its reason."""
+    if not len(part.node) or _plainly_good(part, kinds, version):
+        return part
+    usable = np.array([_usable(name) for name in part.names] + [False])
+    plain = usable & np.array(["/" not in name for name in part.names] + [False])
+    has_dot = part.dot_node >= 0
+    dot_ok = usable[part.dot_node] & (part.dot_seq >= 1) & (part.dot_seq <= SEQ_MAX)
+    context_bad = ~usable[part.context_node] | (part.context_seq < 1)
+    context_bad |= part.context_seq > SEQ_MAX
+    checks: list[tuple[str, Mask]] = [
+        ("node: expected a name without '/'", ~plain[part.node]),
+        ("run: expected a name", ~usable[part.run]),
+        ("pos: expected 0 to 2**53-1", (part.pos < 0) | (part.pos > POS_MAX)),
+        ("kind: expected a word", kinds < 0),
+        ("dot: this kind of record needs dot_node and dot_seq",
+         np.isin(part.kind, _CODES_WITH_DOT) & ~has_dot),
+        ("dot: expected a name and a seq from 1 to 2**40-1", has_dot & ~dot_ok),
+        ("context: expected names and seqs from 1 to 2**40-1",
+         _rows_with(context_bad, part.context_start)),
+    ]  # fmt: skip
+    if version is not None:
+        checks.append((f"v: expected {VERSION}", version != VERSION))
+    bad = np.zeros(len(part.node), np.bool_)
+    for reason, rows in checks:
+        for row in np.flatnonzero(rows & ~bad).tolist():
+            quarantine.add(path, row + 1, reason)
+        bad |= rows
+    return take_rows(part, np.flatnonzero(~bad)) if bool(bad.any()) else part
+
+
+def _usable(name: str) -> bool:
+    return 0 < len(name) <= NAME_CHARS_MAX
+
+
+def _plainly_good(part: Part, kinds: Ints, version: Ints | None) -> bool:
+    """Whether smallest and largest values already say that every row is good; no false yes."""
+    lacks_dot = np.flatnonzero(part.dot_node < 0)
+    return (
+        all(_usable(name) and "/" not in name for name in part.names)
+        and min(int(part.node.min()), int(part.run.min()), int(part.pos.min()), int(kinds.min()))
+        >= 0
+        and int(part.pos.max()) <= POS_MAX
+        and not bool(np.isin(part.kind[lacks_dot], _CODES_WITH_DOT).any())
+        and not bool(part.dot_seq[lacks_dot].any())
+        and int(np.count_nonzero(part.dot_seq < 1)) == len(lacks_dot)
+        and int(part.dot_seq.max()) <= SEQ_MAX
+        and (
+            not len(part.context_node)
+            or (
+                int(part.context_node.min()) >= 0
+                and int(part.context_seq.min()) >= 1
+                and int(part.context_seq.max()) <= SEQ_MAX
+            )
+        )
+        and (version is None or bool((version == VERSION).all()))
+    )
+
+
+def _rows_with(entries: Mask, start: Ints) -> Mask:
+    """Which rows own a marked entry."""
+    rows = np.zeros(len(start) - 1, np.bool_)
+    if bool(entries.any()):
+        rows[np.searchsorted(start, np.flatnonzero(entries), side="right") - 1] = True
+    return rows
+
+
+def records_of_parquet(path: str) -> Iterable[Record]:
+    """The records of one good segment, one by one, for small use."""
+    for row in pq.ParquetFile(path).read().to_pylist():
+        yield _record_of_row({name: value for name, value in row.items() if value is not None})
+
+
+def _record_of_row(row: dict[str, Any]) -> Record:
+    same = ("v", "run", "node", "pos", "kind", "t_us", "bytes", "stream", "words")
+    fields: dict[str, Any] = {name: row[name] for name in same if name in row}
+    if "dot_node" in row and "dot_seq" in row:
+        fields["dot"] = Dot(row["dot_node"], row["dot_seq"])
+    for name in ("context", "stable"):
+        if name in row:
+            fields[name] = tuple(Dot(dot["node"], dot["seq"]) for dot in row[name])
+    if "payload" in row:
+        fields["payload"] = msgspec.json.decode(row["payload"])
+    if "extra" in row:
+        fields["extra"] = msgspec.json.decode(row["extra"])
+    to = row.get("to")
+    return Record(**fields, peer=row.get("from"), to=None if to is None else tuple(to))

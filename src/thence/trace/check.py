@@ -33,11 +33,12 @@ from thence.trace.rules_deliver import (
 )
 from thence.trace.rules_order import check_order, compared
 from thence.trace.rules_stable import check_disorder, check_stable, check_undelivered
+from thence.trace.rules_views import check_outside, check_views
 from thence.trace.run import Life, LogIndex, Run, open_run
 from thence.trace.segments import Quarantine
 from thence.trace.vectors import close_vectors, first_at_or_after, local_vectors
 from thence.trace.verdict import LISTED_MAX, Report, Verdict, report_of, sort_key
-from thence.trace.views import Group, check_views, group_of
+from thence.trace.views import Group, Views, group_of, views_of
 
 
 def check_paths(paths: Sequence[PathLike], keep_going: bool = False) -> Report:
@@ -60,7 +61,7 @@ def check_run(columns: Columns, info: RunInfo) -> Verdict:
     opened = open_run(columns, info)
     run = opened.run
     logs = [index_log(opened, node) for node in opened.nodes]
-    group = group_of(run.members, [(log.node, log.views) for log in logs])
+    group = group_of(run.members, [(log.node, log.changes) for log in logs])
     facts = facts_of(run, logs, group)
     early = {} if facts.early is None else facts.early
     for log in logs:
@@ -99,7 +100,9 @@ def facts_of(run: Run, logs: Sequence[LogIndex], group: Group) -> Facts:
         for life in log.lives:
             sent[life.send_id] = True
     vectors, early = vectors_of(run, logs)
-    everyone = {member for log in logs for member in log.views.everyone()}
+    everyone = {
+        member for log in logs for member in views_of(log.node, run.members, log.changes).everyone()
+    }
     return Facts(
         run=run,
         group=group,
@@ -143,14 +146,17 @@ def check_log(facts: Facts, log: LogIndex, early: list[Mask] | None = None) -> N
     """The rules of one node's log; ``early``: which deliveries are, when that is known."""
     for_node = _for_node(facts, log.node)
     check_streams(facts.run, log, facts.sent)
-    check_views(log.node, log.views, facts.group, facts.run.numbering, log.pos, log.findings)
+    views = views_of(log.node, facts.run.members, log.changes)
+    check_outside(facts.run, log, views)
+    check_views(log, facts.group, facts.run.numbering)
     for number, life in enumerate(log.lives):
-        _check_life(facts, log, life, for_node, None if early is None else early[number])
+        _check_life(facts, log, life, views, for_node, None if early is None else early[number])
 
 
 def _check_life(
-    facts: Facts, log: LogIndex, life: Life, for_node: Mask | None, early: Mask | None
-) -> None:
+    facts: Facts, log: LogIndex, life: Life, views: Views, for_node: Mask | None,
+    early: Mask | None,
+) -> None:  # fmt: skip
     run, vectors, sent = facts.run, facts.vectors, facts.sent
     expected = expected_here(life.delivered, for_node)
     if early is None:
@@ -161,7 +167,7 @@ def _check_life(
     check_missing(run, log, life, sent, for_node, facts.group)
     check_undelivered(log, life)
     if run.causal:  # what stability means without causality no record says
-        check_stable(run, log, life, vectors, facts.firsts, expected, sent, facts.group)
+        check_stable(run, log, life, views, vectors, facts.firsts, expected, sent, facts.group)
         check_disorder(run, log, life, vectors, for_node)
         check_after_stable(run, log, life, vectors, sent)
 

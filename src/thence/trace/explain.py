@@ -19,6 +19,7 @@ from thence.trace.reader import read_runs
 from thence.trace.record import KINDS, RunInfo
 from thence.trace.run import Life, LogIndex, Opened, Run, open_run
 from thence.trace.verdict import Report, Violation
+from thence.trace.views import views_of
 
 AROUND: Final = 3  # records shown before and after
 
@@ -72,9 +73,10 @@ class _Story:
         told = _vector_text(self.run, _latest(self.run, self.life.told, self.row))
         name = self.violation.node
         lines = [f"  {name} had delivered {delivered}", f"  and knew stable  {told}"]
-        if self.here.views.dynamic:
-            epoch = int(self.here.views.epoch(np.array([self.row]))[0])
-            members = [self.columns.names[code] for code in self.here.views.members[epoch]]
+        if self.here.changes:
+            views = views_of(self.here.node, self.run.members, self.here.changes)
+            epoch = int(views.epoch(np.array([self.row]))[0])
+            members = [self.columns.names[code] for code in views.members[epoch]]
             lines.append(f"  its view was     {{{', '.join(members)}}}")
         return lines
 

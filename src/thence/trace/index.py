@@ -1,9 +1,9 @@
 """One pass over one node's log: what it sent, delivered and was told, and when.
 
 Positions here are rows counted from the beginning of the node's own log: only their order
-matters.  The rules about a single log (foreign, repeated and skipped dots, what happens outside a
-view) are found on the way; what the first of them reject takes no further part: a foreign or
-repeated record is as if it were not there, so that one fault is one violation.
+matters.  The rules about a single log (foreign, repeated and skipped dots) are found on the way;
+what the first two reject takes no further part: a foreign or repeated record is as if it were not
+there, so that one fault is one violation.
 
 A log is read by its *lives*: a ``restart`` begins another one, with what was confirmed before it
 (docs/reference/trace.md).  Nearly every log has one.
@@ -21,7 +21,7 @@ from thence.trace.numbering import KIND_DELIVER, KIND_PHANTOM, KIND_SEND, KIND_S
 from thence.trace.record import END, RESTART, SNAPSHOT
 from thence.trace.run import Contexts, Life, LogIndex, Opened
 from thence.trace.verdict import Findings, Missing
-from thence.trace.views import Views, static_views, views_of
+from thence.trace.views import VIEW_CODES, ChangeRecord
 
 KIND_RESTART = KIND_CODE[RESTART]
 KIND_SNAPSHOT = KIND_CODE[SNAPSHOT]
@@ -57,22 +57,19 @@ class _Reading:
         streams = sends[on_stream]
         marks = np.concatenate([sends[~on_stream], announced])
         marks.sort()
-        views = self._views()
-        lives = tuple(self._lives(sends, marks))
-        self._outside(views, sends, lives)
         return LogIndex(
             node=self.node,
             events=self.rows + repeated,
             length=int(self.pos[-1]) + 1,
             ended=bool((kind == KIND_CODE[END]).any()),
             positions=positions,
-            views=views,
+            changes=self._changes(),
             phantom_at=phantoms, phantom_id=self.ids[phantoms],
             phantom_context=self._contexts(phantoms),
             stream_at=streams, stream_id=self.ids[streams],
             stream_context=self._contexts(streams),
             recipients=self._recipients(sends),
-            lives=lives,
+            lives=tuple(self._lives(sends, marks)),
             findings=self.findings,
         )  # fmt: skip
 
@@ -123,16 +120,20 @@ class _Reading:
         at, want = np.concatenate(rows), np.concatenate(expected)
         wrong = self.ids[at] != want
         at, want = at[wrong], want[wrong]
-        self.findings.add("send-gap", self.pos[at], self.ids[at], self._skipped(at, want))
+        missing = np.where(self.ids[at] < want, -1, want)
+        if numbering.ranked:
+            # The next id may be another number than the next one.
+            self.findings.add("send-gap", self.pos[at], self.ids[at], self._skipped(missing))
+        else:
+            self.findings.add("send-gap", self.pos[at], self.ids[at], missing)
 
-    def _skipped(self, rows: Ints, expected: Ints) -> Missing:
+    def _skipped(self, expected: Ints) -> Missing:
         numbering = self.numbering
 
         def missing(index: int) -> Dot | None:
             before = int(expected[index]) - 1
-            if self.ids[rows[index]] < before + 1:
+            if before < 0:
                 return None
-            # Not the dot of id before + 1: with ranks the next id may be another number.
             return Dot(numbering.names[numbering.origin(before)], numbering.seq(before) + 1)
 
         return missing
@@ -150,38 +151,21 @@ class _Reading:
         pairs = zip((self.first + sends).tolist(), self.ids[sends].tolist(), strict=True)
         return {dot: to[row] for row, dot in pairs if row in to}
 
-    def _views(self) -> Views:
+    def _changes(self) -> tuple[ChangeRecord, ...]:
         columns = self.opened.columns
-        if not columns.changes:
-            return static_views(self.run.members)
         rows = sorted(row for row in columns.changes if 0 <= row - self.first < self.rows)
-        records = [
-            (
+        return tuple(
+            ChangeRecord(
                 row - self.first,
                 int(columns.kind[row]),
-                columns.changes[row],
-                (int(columns.dot_node[row]), int(columns.dot_seq[row])),
+                columns.changes[row].peer,
+                int(columns.dot_node[row]),
+                int(columns.dot_seq[row]),
                 columns.to.get(row),
             )
             for row in rows
-        ]
-        return views_of(self.node, self.run.members, records)
-
-    def _outside(self, views: Views, sends: Ints, lives: tuple[Life, ...]) -> None:
-        """send-outside and deliver-outside."""
-        if not views.dynamic:
-            return
-        numbering = self.numbering
-        inside = views.inside(len(numbering.names) + 1)  # the last: an owner that has no name
-        self._found("send-outside", sends[~inside[views.epoch(sends), self.node]])
-        deliveries = np.concatenate([life.deliver_at for life in lives])
-        owner = numbering.owner[self.origin[deliveries]]
-        outside = ~inside[views.epoch(deliveries), owner]
-        for removal in views.removals:
-            cut = numbering.id_of(removal.node, removal.seq)
-            mine = self.origin[deliveries] == removal.node
-            outside |= mine & (self.ids[deliveries] > cut)
-        self._found("deliver-outside", deliveries[outside])
+            if columns.kind[row] in VIEW_CODES
+        )
 
     # Lives.
 

@@ -15,7 +15,7 @@ from thence.trace.gathers import greatest, least, prefix_max, suffix_min
 from thence.trace.numbering import NEVER
 from thence.trace.run import Life, LogIndex, Run
 from thence.trace.verdict import Missing
-from thence.trace.views import Group
+from thence.trace.views import Group, removals_of
 
 
 def expected_here(table: Ints, for_node: Mask | None) -> Ints:
@@ -97,7 +97,7 @@ def check_missing(
     if for_node is not None:
         lacks &= for_node
     cuts = {node: seq for node, (_, seq) in group.removed.items()}
-    cuts.update((removal.node, removal.seq) for removal in log.views.removals)
+    cuts.update((removal.node, removal.seq) for removal in removals_of(log.changes))
     for origin, owner in enumerate(numbering.owner.tolist()):
         some = numbering.messages(origin)
         if owner in group.at_end:

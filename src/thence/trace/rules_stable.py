@@ -18,7 +18,7 @@ from thence.trace.numbering import NEVER
 from thence.trace.rules_deliver import expected_here, smallest_missing
 from thence.trace.run import Life, LogIndex, Run
 from thence.trace.vectors import context_vectors
-from thence.trace.views import Group
+from thence.trace.views import Group, Views
 
 
 def check_undelivered(log: LogIndex, life: Life) -> None:
@@ -51,11 +51,11 @@ def _on_stream(run: Run, ids: Ints) -> Mask:
 
 
 def check_stable(
-    run: Run, log: LogIndex, life: Life, vectors: Ints, firsts: Mapping[int, Ints],
-    expected: Ints, sent: Mask, group: Group,
+    run: Run, log: LogIndex, life: Life, views: Views, vectors: Ints,
+    firsts: Mapping[int, Ints], expected: Ints, sent: Mask, group: Group,
 ) -> None:  # fmt: skip
     """stable-early and stable-missing."""
-    evidence = _Evidence(run, log, life, vectors, firsts, expected)
+    evidence = _Evidence(run, log, life, views, vectors, firsts, expected)
     early = _on_stream(run, life.stable_id) | evidence.early()
     at, ids = life.stable_at[early], life.stable_id[early]
 
@@ -68,7 +68,7 @@ def check_stable(
     if log.node in group.at_end:
         numbering = run.numbering
         untold = (life.told == NEVER) & (life.delivered != NEVER)
-        untold &= evidence.stable_from(log.views.members[-1]) != NEVER
+        untold &= evidence.stable_from(views.members[-1]) != NEVER
         untold[numbering.base[:-1]] = False
         for origin in np.flatnonzero(numbering.is_stream).tolist():
             untold[numbering.messages(origin)] = False
@@ -81,10 +81,11 @@ class _Evidence:
     """What tells one node that the other members are past a dot: messages, or phantoms."""
 
     def __init__(
-        self, run: Run, log: LogIndex, life: Life, vectors: Ints, firsts: Mapping[int, Ints],
-        expected: Ints,
+        self, run: Run, log: LogIndex, life: Life, views: Views, vectors: Ints,
+        firsts: Mapping[int, Ints], expected: Ints,
     ) -> None:  # fmt: skip
         self._run = run
+        self._views = views
         self._log = log
         self._life = life
         self._firsts = firsts
@@ -114,7 +115,7 @@ class _Evidence:
 
     def early(self) -> Mask:
         """Which stable events came before every other member of their view was past the dot."""
-        views, life = self._log.views, self._life
+        views, life = self._views, self._life
         epoch = views.epoch(life.stable_at)
         early = np.zeros(len(life.stable_at), np.bool_)
         for number in sorted(set(epoch.tolist())):
@@ -125,7 +126,7 @@ class _Evidence:
 
     def lacking(self, dot: int, at: int, sent: Mask) -> Dot | None:
         """Of the first messages at or after the dot that were still to come, the smallest."""
-        numbering, views = self._run.numbering, self._log.views
+        numbering, views = self._run.numbering, self._views
         if numbering.is_stream[numbering.origin(dot)]:
             return None
         lacking: list[int] = []

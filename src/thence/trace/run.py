@@ -14,7 +14,7 @@ from thence.trace.columns import Columns, Ints, Mask, used_codes
 from thence.trace.numbering import Numbering, number_dots
 from thence.trace.record import RunInfo
 from thence.trace.verdict import Findings
-from thence.trace.views import Views, founders_of
+from thence.trace.views import ChangeRecord, founders_of
 
 
 class Run(msgspec.Struct, frozen=True, kw_only=True):
@@ -104,7 +104,8 @@ class LogIndex(msgspec.Struct, frozen=True, kw_only=True):
     ended: bool
     positions: Ints | None
     """By row: its position as logged; None when that is the row."""
-    views: Views
+    changes: tuple[ChangeRecord, ...]
+    """Its records of membership, in order."""
     phantom_at: Ints
     """Phantoms of other nodes taken into account here."""
     phantom_id: Ints

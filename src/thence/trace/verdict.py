@@ -163,36 +163,45 @@ class Findings:
     """Violations at one node while they are arrays: most are counted and never spelt out."""
 
     def __init__(self) -> None:
-        self._found: list[tuple[str, Ints, Ints, Missing | None]] = []
+        self.found: list[tuple[str, Ints, Ints, Missing | Ints | None]] = []
 
-    def add(self, rule: str, pos: Ints, dot_id: Ints, missing: Missing | None = None) -> None:
-        """Violations of ``rule``; ``missing`` answers for one index of these arrays."""
+    def add(
+        self, rule: str, pos: Ints, dot_id: Ints, missing: Missing | Ints | None = None
+    ) -> None:
+        """Violations of ``rule``; what is missing as ids (-1: nothing), or a function of the index
+        into these arrays."""
         if len(pos):
-            self._found.append((rule, pos, dot_id, missing))
+            self.found.append((rule, pos, dot_id, missing))
 
     def counts(self) -> dict[str, int]:
         """Rule to number of violations here."""
         counts: dict[str, int] = {}
-        for rule, pos, _, _ in self._found:
+        for rule, pos, _, _ in self.found:
             counts[rule] = counts.get(rule, 0) + len(pos)
         return counts
 
-    def listed(self, run: str, node: str, name: Callable[[int], Dot | None]) -> list[Violation]:
-        """The first ``LISTED_MAX`` by (pos, rule, dot); ``name`` spells a dot id."""
-        if not self._found:
+    def listed(
+        self, run: str, node: str, name: Callable[[int], Dot | None], limit: int = LISTED_MAX
+    ) -> list[Violation]:
+        """The first ``limit`` by (pos, rule, dot); ``name`` spells a dot id."""
+        if not self.found:
             return []
-        pos = np.concatenate([found[1] for found in self._found])
-        dots = np.concatenate([found[2] for found in self._found])
+        pos = np.concatenate([found[1] for found in self.found])
+        dots = np.concatenate([found[2] for found in self.found])
         rules = np.concatenate(
-            [np.full(len(found[1]), RULES.index(found[0])) for found in self._found]
+            [np.full(len(found[1]), RULES.index(found[0])) for found in self.found]
         )
-        source = np.repeat(np.arange(len(self._found)), [len(found[1]) for found in self._found])
-        index = np.concatenate([np.arange(len(found[1])) for found in self._found])
+        source = np.repeat(np.arange(len(self.found)), [len(found[1]) for found in self.found])
+        index = np.concatenate([np.arange(len(found[1])) for found in self.found])
         violations = []
-        for at in np.lexsort((dots, rules, pos))[:LISTED_MAX].tolist():
-            rule, _, _, missing_of = self._found[int(source[at])]
+        for at in np.lexsort((dots, rules, pos))[:limit].tolist():
+            rule, _, _, missing_of = self.found[int(source[at])]
             dot = name(int(dots[at]))
-            missing = None if missing_of is None else missing_of(int(index[at]))
+            missing = None
+            if isinstance(missing_of, np.ndarray):
+                missing = name(int(missing_of[int(index[at])]))
+            elif missing_of is not None:
+                missing = missing_of(int(index[at]))
             reason = why(rule, node, dot, missing)
             violations.append(Violation(run, node, int(pos[at]), rule, dot, missing, reason))
         return violations

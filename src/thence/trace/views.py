@@ -6,19 +6,18 @@ it is an epoch.  The definitions are those of docs/reference/trace.md.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Sequence
+from typing import Final
 
 import msgspec
 import numpy as np
 
-from thence.causal.dot import Dot
-from thence.trace.columns import KIND_CODE, NO_NAME, Change, Columns, Ints, Mask, used_codes
-from thence.trace.numbering import Numbering
+from thence.trace.columns import KIND_CODE, NO_NAME, Columns, Ints, Mask, used_codes
 from thence.trace.record import EVICT, JOIN, LEAVE, SNAPSHOT
-from thence.trace.verdict import Findings, Missing
 
 _JOIN, _LEAVE, _EVICT = KIND_CODE[JOIN], KIND_CODE[LEAVE], KIND_CODE[EVICT]
 _SNAPSHOT = KIND_CODE[SNAPSHOT]
+VIEW_CODES: Final = (_JOIN, _LEAVE, _EVICT, _SNAPSHOT)
 
 
 class Removal(msgspec.Struct, frozen=True):
@@ -31,17 +30,43 @@ class Removal(msgspec.Struct, frozen=True):
     """Its last message that counts; 0 for none."""
 
 
+class ChangeRecord(msgspec.Struct, frozen=True):
+    """A record of membership in a log.  Nodes and origins are codes."""
+
+    at: int
+    kind: int
+    peer: int
+    """Who it is about, or ``NO_NAME``."""
+    origin: int
+    seq: int
+    """Its dot; origin ``NO_NAME`` without one."""
+    to: tuple[int, ...] | None
+
+    def removal(self) -> Removal | None:
+        """Whom it removes, if anyone."""
+        if self.kind not in (_LEAVE, _EVICT) or self.peer == NO_NAME:
+            return None
+        return Removal(self.peer, self.at, self.seq if self.origin == self.peer else 0)
+
+
+def removals_of(records: Sequence[ChangeRecord]) -> list[Removal]:
+    """The first removal of each node that a log removes, in order."""
+    first: dict[int, Removal] = {}
+    for record in records:
+        removal = record.removal()
+        if removal is not None:
+            first.setdefault(removal.node, removal)
+    return list(first.values())
+
+
 class Views(msgspec.Struct, frozen=True, kw_only=True):
-    """The membership records of one log.  Nodes are codes."""
+    """The views of one log.  Nodes are codes."""
 
     dynamic: bool
     starts: tuple[int, ...]
     """The rows at which epochs begin; the first is 0."""
     members: tuple[tuple[int, ...], ...]
     """The view of each epoch, ascending; the members of the run in a log that is not dynamic."""
-    joined: tuple[int, ...]
-    """Whom its ``join`` records name, and itself if it has a snapshot."""
-    removals: tuple[Removal, ...]
 
     def epoch(self, rows: Ints) -> Ints:
         """The epoch in which each row is."""
@@ -55,55 +80,29 @@ class Views(msgspec.Struct, frozen=True, kw_only=True):
             inside[epoch, list(members)] = True
         return inside
 
-    def everyone(self) -> tuple[int, ...]:
-        """All nodes of any view, ascending."""
-        return tuple(sorted({node for members in self.members for node in members}))
+    def everyone(self) -> frozenset[int]:
+        """All nodes of any view."""
+        return frozenset(node for members in self.members for node in members)
 
 
-def static_views(members: tuple[int, ...]) -> Views:
-    """A log without a membership record."""
-    return Views(dynamic=False, starts=(0,), members=(members,), joined=(), removals=())
-
-
-def views_of(
-    node: int,
-    members: tuple[int, ...],
-    records: Iterable[tuple[int, int, Change, tuple[int, int], tuple[int, ...] | None]],
-) -> Views:
-    """The views of one log from its (row, kind, change, dot, to), in order of rows."""
+def views_of(node: int, members: tuple[int, ...], records: Sequence[ChangeRecord]) -> Views:
+    """The views of one log, from its records of membership in order."""
+    if not records:
+        return Views(dynamic=False, starts=(0,), members=(members,))
     view = set(members) if node in members else set()
     starts, sets = [0], [tuple(sorted(view))]
-    joined: set[int] = set()
-    removals: dict[int, Removal] = {}
-    dynamic = False
-    for row, kind, change, (origin, seq), to in records:
-        peer = change.peer
-        if kind == _SNAPSHOT:
-            joined.add(node)
-            view = (view if to is None else set(to)) | {node}
-        elif kind not in (_JOIN, _LEAVE, _EVICT):
+    for record in records:
+        if record.kind == _SNAPSHOT:
+            view = (view if record.to is None else set(record.to)) | {node}
+        elif record.peer == NO_NAME:
             continue
-        elif peer == NO_NAME:
-            pass
-        elif kind == _JOIN:
-            joined.add(peer)
-            view = view | {peer}
+        elif record.kind == _JOIN:
+            view = view | {record.peer}
         else:
-            cut = seq if origin == peer else 0
-            removals.setdefault(peer, Removal(peer, row, cut))
-            view = set() if peer == node else view - {peer}
-        dynamic = True
-        starts.append(row)
+            view = set() if record.peer == node else view - {record.peer}
+        starts.append(record.at)
         sets.append(tuple(sorted(view)))
-    if not dynamic:
-        return static_views(members)
-    return Views(
-        dynamic=True,
-        starts=tuple(starts),
-        members=tuple(sets),
-        joined=tuple(sorted(joined)),
-        removals=tuple(removals.values()),
-    )
+    return Views(dynamic=True, starts=tuple(starts), members=tuple(sets))
 
 
 class Group(msgspec.Struct, frozen=True, kw_only=True):
@@ -120,14 +119,31 @@ class Group(msgspec.Struct, frozen=True, kw_only=True):
         return self.at_end | frozenset(self.removed)
 
 
-def group_of(founders: tuple[int, ...], logs: Sequence[tuple[int, Views]]) -> Group:
-    """Put the views of all (node, views) together."""
-    belonged, removed = set(founders), dict[int, tuple[int, int]]()
-    for node, views in sorted(logs, key=lambda log: log[0]):
-        belonged.update(views.joined)
-        for removal in views.removals:
+def group_of(founders: Sequence[int], logs: Sequence[tuple[int, Sequence[ChangeRecord]]]) -> Group:
+    """Put the records of membership of all (node, records) together."""
+    belonged = set(founders)
+    removed: dict[int, tuple[int, int]] = {}
+    for node, records in sorted(logs, key=lambda log: log[0]):
+        belonged |= _joined(node, records)
+        for removal in removals_of(records):
             removed.setdefault(removal.node, (node, removal.seq))
-    return Group(founders=founders, at_end=frozenset(belonged - set(removed)), removed=removed)
+    return Group(
+        founders=tuple(founders), at_end=frozenset(belonged - set(removed)), removed=removed
+    )
+
+
+def _joined(node: int, records: Sequence[ChangeRecord]) -> set[int]:
+    """Whom the ``join`` records of a log name, and its own node if it has a snapshot."""
+    joined = {record.peer for record in records if record.kind == _JOIN}
+    if any(record.kind == _SNAPSHOT for record in records):
+        joined.add(node)
+    return joined - {NO_NAME}
+
+
+def founders_among(logs: Sequence[tuple[int, Sequence[ChangeRecord]]]) -> tuple[int, ...]:
+    """The nodes whose log has no snapshot and that no join names: when nothing else says it."""
+    late = {node for log, records in logs for node in _joined(log, records)}
+    return tuple(sorted(node for node, _ in logs if node not in late))
 
 
 def founders_of(columns: Columns) -> tuple[str, ...]:
@@ -139,21 +155,3 @@ def founders_of(columns: Columns) -> tuple[str, ...]:
         if columns.kind[row] in (_SNAPSHOT, _JOIN)
     }
     return tuple(columns.names[code] for code in seen if code not in late)
-
-
-def check_views(
-    node: int, views: Views, group: Group, numbering: Numbering,
-    pos: Callable[[Ints], Ints], findings: Findings,
-) -> None:  # fmt: skip
-    """view-disagree: this log and the one with the smallest name cut a removed node differently."""
-    for removal in views.removals:
-        _, seq = group.removed[removal.node]
-        if removal.seq != seq:
-            here = numbering.id_of(removal.node, removal.seq) if removal.seq else -1
-            there = Dot(numbering.names[removal.node], seq) if seq else None
-            at = pos(np.array([removal.at]))
-            findings.add("view-disagree", at, np.array([here]), _always(there))
-
-
-def _always(dot: Dot | None) -> Missing:
-    return lambda _: dot

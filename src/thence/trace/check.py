@@ -48,16 +48,17 @@ def check_paths(paths: Sequence[PathLike], keep_going: bool = False) -> Report:
     not be read, unless ``keep_going`` and something else could: then the report says what was set
     aside.
     """
-    quarantine = Quarantine()
-    verdicts = [check_run(columns, info) for columns, info in iter_runs(paths, quarantine)]
+    quarantine, notes = Quarantine(), list[str]()
+    runs = iter_runs(paths, quarantine, notes)
+    verdicts = [check_run(columns, info) for columns, info in runs]
     if quarantine.count and not (keep_going and verdicts):
         raise quarantine.error()
     texts = [os.fspath(path) for path in paths]
-    return report_of(verdicts, texts, quarantine.listed, quarantine.count)
+    return report_of(verdicts, texts, quarantine.listed, quarantine.count, notes)
 
 
-def check_run(columns: Columns, info: RunInfo) -> Verdict:
-    """Check one run."""
+def check_run(columns: Columns, info: RunInfo, listed: int = LISTED_MAX) -> Verdict:
+    """Check one run; the first ``listed`` violations are spelt out."""
     opened = open_run(columns, info)
     run = opened.run
     logs = [index_log(opened, node) for node in opened.nodes]
@@ -72,7 +73,7 @@ def check_run(columns: Columns, info: RunInfo) -> Verdict:
         for log in logs:
             if log.node in nodes:
                 check_order(run, log, [ends[node] for node in nodes if node < log.node])
-    return _verdict(run, columns, logs)
+    return _verdict(run, columns, logs, listed)
 
 
 class Facts(msgspec.Struct, frozen=True, kw_only=True):
@@ -182,18 +183,18 @@ def _for_node(facts: Facts, node: int) -> Mask | None:
     return for_node
 
 
-def _verdict(run: Run, columns: Columns, logs: Sequence[LogIndex]) -> Verdict:
+def _verdict(run: Run, columns: Columns, logs: Sequence[LogIndex], listed: int) -> Verdict:
     counts: dict[str, int] = {}
     violations = []
     for log in logs:
         for rule, count in log.findings.counts().items():
             counts[rule] = counts.get(rule, 0) + count
         name = columns.names[log.node]
-        violations += log.findings.listed(run.info.run, name, run.numbering.dot)
+        violations += log.findings.listed(run.info.run, name, run.numbering.dot, listed)
     violations.sort(key=sort_key)
     return Verdict(
         run=run.info.run,
         events=columns.events,
         counts=dict(sorted(counts.items())),
-        violations=tuple(violations[:LISTED_MAX]),
+        violations=tuple(violations[:listed]),
     )

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import io
 import os
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any, BinaryIO, Final
 
 import pyarrow as pa
@@ -133,3 +133,42 @@ def read_bytes(path: str) -> bytes:
     """A small file; FileNotFoundError when there is none."""
     with open_stream(path) as stream:
         return stream.read()
+
+
+def map_file(path: str) -> Any:
+    """The whole file as a pyarrow buffer: mapped when it is local, read when it is not."""
+    if not is_url(path):
+        with pa.memory_map(path) as file:
+            return file.read_buffer()
+    where, inner = filesystem(path)
+    with where.open_input_file(inner) as file:
+        return file.read_buffer()
+
+
+def write_file(path: str, pieces: Iterable[Any]) -> None:
+    """Write a file in one step: it is there whole or not at all.
+
+    On a local file system by a hidden name and a rename; an object store does it of itself.
+    """
+    where, inner = filesystem(path)
+    if not is_url(path):
+        folder, name = os.path.split(path)
+        inner = os.path.join(folder, f".{name}.{os.getpid()}.partial")
+    with where.open_output_stream(inner, compression=None) as file:
+        for piece in pieces:
+            file.write(piece)
+    if not is_url(path):
+        os.replace(inner, path)
+
+
+def make_folder(path: str) -> None:
+    """Make a folder and those above it."""
+    where, inner = filesystem(path)
+    where.create_dir(inner, recursive=True)
+
+
+def remove_folder(path: str) -> None:
+    """Remove a folder and everything in it, if it is there."""
+    where, inner = filesystem(path)
+    if kind_of(path) == "folder":
+        where.delete_dir(inner)

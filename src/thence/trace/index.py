@@ -184,8 +184,9 @@ class _Reading:
         carried: Ints = np.zeros(0, np.int32)
         for start, end in zip(starts, ends, strict=True):
             if delivered is not None and told is not None:
-                delivered, told = self._carry(start, delivered, told)
-                carried = self._latest(delivered, sends[sends < start])
+                before = sends[sends < start]
+                delivered, told = self._carry(start, delivered, told, before)
+                carried = self._latest(delivered, before)
             life = self._life(
                 start, end, _within(sends, start, end), _within(deliveries, start, end),
                 _within(stables, start, end), _within(marks, start, end),
@@ -194,14 +195,14 @@ class _Reading:
             yield life
             delivered, told = life.delivered, life.told
 
-    def _carry(self, row: int, delivered: Ints, told: Ints) -> tuple[Ints, Ints]:
+    def _carry(self, row: int, delivered: Ints, told: Ints, sends: Ints) -> tuple[Ints, Ints]:
         """The tables with what a restart's record does not cover taken back."""
         change = self.opened.columns.changes[self.first + row]
         if change.has_context:
             some = self._contexts(np.array([row]))
             kept = self._covered(some.pairs(0))
             if not self.run.total:
-                kept |= self._own_ids()
+                kept[self.ids[sends]] = True
             delivered = np.where(kept, delivered, np.int32(NEVER))
         if change.stable is not None:
             dots = [(code, self.numbering.id_of(code, seq)) for code, seq in change.stable]
@@ -215,12 +216,6 @@ class _Reading:
         for origin, dot in dots:
             covered[int(self.numbering.base[origin]) : dot + 1] = True
         return covered
-
-    def _own_ids(self) -> Mask:
-        own = np.zeros(self.numbering.total, np.bool_)
-        for origin in np.flatnonzero(self.numbering.owner == self.node).tolist():
-            own[self.numbering.messages(origin)] = True
-        return own
 
     def _latest(self, delivered: Ints, sends: Ints) -> Ints:
         """The latest dot of each origin that is there or was sent."""

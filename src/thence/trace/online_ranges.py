@@ -37,19 +37,17 @@ def add_range(ranges: Ranges, first: int, last: int) -> None:
     if last < first:
         return
     low = bisect_left(ranges, first - 1)
-    if low & 1:  # within, or just after, a range that is already there
-        low -= 1
-        first = ranges[low]
+    low -= low & 1  # the range that reaches to first - 1 or further, or the next one
+    if low < len(ranges):
+        first = min(first, ranges[low])
     high = bisect_right(ranges, last + 1)
-    if high & 1:
-        last = max(last, ranges[high])
-        high += 1
-    elif high > low:
+    high += high & 1
+    if high > low:
         last = max(last, ranges[high - 1])
     ranges[low:high] = [first, last]
 
 
-def gap(ranges: Ranges, first: int, last: int) -> int:
+def first_gap(ranges: Ranges, first: int, last: int) -> int:
     """The smallest number from ``first`` to ``last`` that is not in the set, or 0."""
     if first > last:
         return 0
@@ -83,7 +81,7 @@ def minus(ranges: Ranges, other: Ranges) -> Ranges:
     for at in range(0, len(ranges), 2):
         first, last = ranges[at], ranges[at + 1]
         while first and first <= last:
-            first = gap(other, first, last)
+            first = first_gap(other, first, last)
             if first:
                 end = above(other, first)
                 end = last if not end or end > last else end - 1

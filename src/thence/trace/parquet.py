@@ -24,7 +24,15 @@ from thence.trace.columns import (
     take_rows,
 )
 from thence.trace.files import random_access
-from thence.trace.record import KINDS, KINDS_WITH_DOT, NAME_CHARS_MAX, POS_MAX, VERSION, Record
+from thence.trace.record import (
+    KINDS,
+    KINDS_WITH_DOT,
+    NAME_CHARS_MAX,
+    POS_MAX,
+    VERSION,
+    Record,
+    version_fault,
+)
 from thence.trace.segments import Quarantine
 from thence.trace.tables import CHECKED_COLUMNS, CODE_COLUMNS, DOT, REQUIRED_COLUMNS
 
@@ -34,45 +42,57 @@ _INT32: Final = np.iinfo(np.int32)
 _CODES_WITH_DOT: Final = [KIND_CODE[kind] for kind in sorted(KINDS_WITH_DOT)]
 
 
-def read_parquet(path: str, quarantine: Quarantine) -> Part | None:
-    """The good rows of one Parquet segment; None when the file as a whole is unusable."""
+def read_parquet(
+    path: str, quarantine: Quarantine, groups: Sequence[int] | None = None
+) -> Part | None:
+    """The good rows of one Parquet segment; None when the file as a whole is unusable.
+
+    ``groups``: only these row groups, which follow one another.
+    """
     try:
         with pq.ParquetFile(random_access(path)) as file:
             present = set(file.schema_arrow.names)
+            sizes = [file.metadata.row_group(at).num_rows for at in range(file.num_row_groups)]
         absent = [name for name in REQUIRED_COLUMNS if name not in present]
         if absent:
             reason = f"expected the columns {', '.join(REQUIRED_COLUMNS)}; no {', '.join(absent)}"
             quarantine.add(path, None, reason)
             return None
         columns = [name for name in CHECKED_COLUMNS if name in present]
-        table = _read(path, columns)
-        return _part_of_table(path, _with_changes(path, table, present), quarantine)
+        table = _read(path, columns, groups)
+        table = _with_changes(path, table, present, groups)
+        first_row = sum(sizes[: groups[0]]) if groups else 0
+        return _part_of_table(path, table, first_row, quarantine)
     except (pa.ArrowException, OSError, ValueError, IndexError) as error:
         first_line = str(error).splitlines()[0] if str(error) else type(error).__name__
         quarantine.add(path, None, f"not a readable Parquet segment: {first_line}")
         return None
 
 
-def _read(path: str, columns: Sequence[str]) -> pa.Table:
+def _read(path: str, columns: Sequence[str], groups: Sequence[int] | None) -> pa.Table:
     with pq.ParquetFile(
         random_access(path), read_dictionary=CODE_COLUMNS, page_checksum_verification=True
     ) as file:
-        return file.read(columns=columns, use_threads=False)
+        if groups is None:
+            return file.read(columns=columns, use_threads=False)
+        return file.read_row_groups(list(groups), columns=columns, use_threads=False)
 
 
-def _with_changes(path: str, table: pa.Table, present: set[str]) -> pa.Table:
+def _with_changes(
+    path: str, table: pa.Table, present: set[str], groups: Sequence[int] | None
+) -> pa.Table:
     """The table with the columns that only records of membership and recovery use, if any."""
     kinds = {
         kind for chunk in table["kind"].chunks for kind in _dictionary(chunk).dictionary.to_pylist()
     }
     more = [name for name in CHANGE_COLUMNS if name in present]
     if more and not kinds.isdisjoint(CHANGE_KINDS):
-        for column, values in zip(more, _read(path, more).columns, strict=True):
+        for column, values in zip(more, _read(path, more, groups).columns, strict=True):
             table = table.append_column(column, values)
     return table
 
 
-def _part_of_table(path: str, table: pa.Table, quarantine: Quarantine) -> Part:
+def _part_of_table(path: str, table: pa.Table, first_row: int, quarantine: Quarantine) -> Part:
     names: dict[str, int] = {}
     kinds = _codes(table["kind"], KIND_CODE.copy())
     start, context_node, context_seq = _contexts(table, names)
@@ -92,7 +112,7 @@ def _part_of_table(path: str, table: pa.Table, quarantine: Quarantine) -> Part:
         names=list(names),
     )
     version = _numbers(table["v"], 0) if "v" in table.column_names else None
-    return _without_bad_rows(path, part, kinds, version, quarantine)
+    return _without_bad_rows(path, part, kinds, version, first_row, quarantine)
 
 
 def _codes(column: pa.ChunkedArray, codes: dict[str, int]) -> Ints:
@@ -183,8 +203,9 @@ def _value(table: pa.Table, column: str, row: int) -> Any:
 
 
 def _without_bad_rows(
-    path: str, part: Part, kinds: Ints, version: Ints | None, quarantine: Quarantine
-) -> Part:
+    path: str, part: Part, kinds: Ints, version: Ints | None, first_row: int,
+    quarantine: Quarantine,
+) -> Part:  # fmt: skip
     """The part without the rows that break the format, each of them set aside with its reason."""
     if not len(part.node) or _plainly_good(part, kinds, version):
         return part
@@ -206,11 +227,11 @@ def _without_bad_rows(
          _rows_with(context_bad, part.context_start)),
     ]  # fmt: skip
     if version is not None:
-        checks.append((f"v: expected {VERSION}", version != VERSION))
+        checks.append((version_fault(None), version != VERSION))
     bad = np.zeros(len(part.node), np.bool_)
     for reason, rows in checks:
         for row in np.flatnonzero(rows & ~bad).tolist():
-            quarantine.add(path, row + 1, reason)
+            quarantine.add(path, first_row + row + 1, reason)
         bad |= rows
     return take_rows(part, np.flatnonzero(~bad)) if bool(bad.any()) else part
 

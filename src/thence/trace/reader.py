@@ -101,20 +101,53 @@ def _info(folder: str, quarantine: Quarantine) -> RunInfo | None:
 
 
 def iter_runs(
-    paths: Sequence[PathLike], quarantine: Quarantine
+    paths: Sequence[PathLike], quarantine: Quarantine, notes: list[str] | None = None
 ) -> Iterator[tuple[Columns, RunInfo]]:
-    """Each run below these paths as columns, one at a time; what is bad goes to the quarantine."""
+    """Each run below these paths as columns, one at a time; what is bad goes to the quarantine.
+
+    ``notes`` gets a sentence on each thing that is not wrong but should be known.
+    """
     events = 0
-    for group in _by_run(find_places(paths, quarantine)):
+    for group in by_run(find_places(paths, quarantine)):
         infos = [place.info for place in group if place.info is not None]
         members = [name for info in infos for name in info.members]
-        parts = _parts(group, quarantine)
-        for columns in gather_runs(parts, members):
+        nodes: dict[str, set[str]] = {}
+        for columns in gather_runs(_parts(group, quarantine), members):
+            codes = used_codes(columns.node, len(columns.names))
+            nodes[columns.run] = {columns.names[code] for code in codes}
             events += columns.events
             yield columns, _info_of(columns, infos)
+        look_at_group(group, nodes, quarantine, [] if notes is None else notes)
     if not events and not quarantine.count:
-        names = ", ".join(os.fspath(path) for path in paths)
-        raise UnusableInputError(f"{names}: no trace records; was the run stopped at once?")
+        raise no_records(paths)
+
+
+def no_records(paths: Sequence[PathLike]) -> UnusableInputError:
+    """What to raise when there are places and not one record in them."""
+    names = ", ".join(os.fspath(path) for path in paths)
+    return UnusableInputError(f"{names}: no trace records; was the run stopped at once?")
+
+
+def look_at_group(
+    group: Sequence[Place], nodes: dict[str, set[str]], quarantine: Quarantine, notes: list[str]
+) -> None:
+    """Set aside the logs that are not there, and note what was assumed.
+
+    ``nodes``: by run found in these places, the nodes that have a log.
+    """
+    infos = {place.info.run: place.info for place in group if place.info is not None}
+    for place in group:
+        if place.info is None and place.files:
+            notes.append(
+                f"{place.path}: no {INFO_FILE}, so the members are taken to be the nodes seen, and "
+                "what never happened is not missed"
+            )
+    for run, info in infos.items():
+        absent = sorted(set(info.members) - nodes.get(run, set()))
+        if info.complete and absent:
+            quarantine.add(group[0].path, None, f"no log of {', '.join(absent)} in complete {run}")
+    for run in sorted(set(nodes) - set(infos)) if infos else ():
+        notes.append(f"{group[0].path}: records of run {run}, of which {INFO_FILE} says nothing")
 
 
 def read_runs(
@@ -128,7 +161,7 @@ def read_runs(
     return runs, quarantine
 
 
-def _by_run(places: list[Place]) -> list[list[Place]]:
+def by_run(places: list[Place]) -> list[list[Place]]:
     """Places of the same named run together, in order of first appearance."""
     groups: dict[str, list[Place]] = {}
     for place in places:
@@ -142,19 +175,28 @@ def _parts(group: list[Place], quarantine: Quarantine) -> list[Part]:
     home: dict[str, str] = {}
     for place in group:
         for file in place.files:
-            read = read_parquet if name_of(file).endswith(".parquet") else read_lines
-            part = read(file, quarantine)
+            part = read_segment(file, quarantine)
             if part is None:
                 continue
             parts.append(part)
             for code in used_codes(part.node, len(part.names)):
-                name = part.names[code]
-                if home.setdefault(name, place.path) != place.path:
-                    raise UnusableInputError(
-                        f"{home[name]} and {place.path} both hold a log of {name} in one run: "
-                        "check them one at a time"
-                    )
+                note_home(home, part.names[code], place.path)
     return parts
+
+
+def read_segment(path: str, quarantine: Quarantine) -> Part | None:
+    """The good records of one segment; None when the file as a whole is unusable."""
+    is_parquet = name_of(path).endswith(".parquet")
+    return read_parquet(path, quarantine) if is_parquet else read_lines(path, quarantine)
+
+
+def note_home(home: dict[str, str], node: str, place: str) -> None:
+    """Remember which place holds the log of a node; it can be only one."""
+    if home.setdefault(node, place) != place:
+        raise UnusableInputError(
+            f"{home[node]} and {place} both hold a log of {node} in one run: "
+            "check them one at a time"
+        )
 
 
 def _info_of(columns: Columns, infos: Sequence[RunInfo]) -> RunInfo:

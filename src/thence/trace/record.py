@@ -96,10 +96,17 @@ def record_from_json(line: bytes) -> Record:
     return msgspec.convert(known | {"extra": extra}, Record)
 
 
+def version_fault(version: int | None) -> str:
+    """What to say of another version of the format than ours."""
+    if version is not None and version > VERSION:
+        return f"v: expected {VERSION}, got {version}: a newer thence wrote it; upgrade"
+    return f"v: expected {VERSION}" + ("" if version is None else f", got {version}")
+
+
 def fault(record: Record) -> str | None:
     """What is wrong with a record whose types are right, or None."""
     if record.v != VERSION:
-        return f"v: expected {VERSION}, got {record.v}"
+        return version_fault(record.v)
     if not 0 <= record.pos <= POS_MAX:
         return f"pos: expected 0 to 2**53-1, got {record.pos}"
     if not -(1 << 63) <= record.t_us < 1 << 63:
@@ -177,5 +184,5 @@ def info_from_json(text: bytes) -> RunInfo:
     known = {name: value for name, value in fields.items() if name in INFO_FIELDS}
     info = msgspec.convert(known | {"extra": extra}, RunInfo)
     if info.v != VERSION:
-        raise msgspec.ValidationError(f"v: expected {VERSION}, got {info.v}")
+        raise msgspec.ValidationError(version_fault(info.v))
     return info

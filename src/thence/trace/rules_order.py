@@ -24,10 +24,11 @@ def check_order(run: Run, log: LogIndex, others: Sequence[Ints]) -> None:
 
     ``others``: what is there, and where, in the last lives of the nodes with smaller names.
     """
-    at, ids = standing(log)
+    at, ids, judged = _in_order(log)
     wrong = np.zeros(len(ids), np.bool_)
     for other in others:
         wrong |= _late(ids, other)
+    wrong &= judged
     missing = _smallest_before(run, ids, others, np.flatnonzero(wrong))
     log.findings.add("order-disagree", log.pos(at[wrong]), ids[wrong], missing)
 
@@ -37,12 +38,22 @@ def compared(group: Group, nodes: Sequence[int]) -> list[int]:
     return [node for node in nodes if node in group.ever]
 
 
-def standing(log: LogIndex) -> tuple[Ints, Ints]:
-    """(row, id) of the deliveries that no restart took back."""
+def _in_order(log: LogIndex) -> tuple[Ints, Ints, Mask]:
+    """(row, id, whether by a delivery) of what is there in the last life, in order."""
+    table = log.lives[-1].delivered
     at = np.concatenate([life.deliver_at for life in log.lives])
     ids = np.concatenate([life.deliver_id for life in log.lives])
-    stands = log.lives[-1].delivered[ids] == at
-    return at[stands], ids[stands]
+    stands = table[ids] == at  # no restart took it back
+    at, ids = at[stands], ids[stands]
+    judged = np.ones(len(ids), np.bool_)
+    if any(len(life.snapshot_at) for life in log.lives):
+        there = np.flatnonzero((table != NEVER) & (table >= 0))
+        taken = np.setdiff1d(there, ids)
+        at, ids = np.concatenate([at, table[taken]]), np.concatenate([ids, taken])
+        judged = np.concatenate([judged, np.zeros(len(taken), np.bool_)])
+        order = np.argsort(at, kind="stable")
+        at, ids, judged = at[order], ids[order], judged[order]
+    return at, ids, judged
 
 
 def _late(ids: Ints, other: Ints) -> Mask:

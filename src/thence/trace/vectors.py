@@ -185,6 +185,7 @@ def first_at_or_after(run: Run, member: int, vectors: Ints, own: slice | None = 
         some = numbering.messages(origin)
         ids = np.arange(some.start, some.stop, dtype=np.int32)
         if origin != member:
-            ids = mine.start + np.searchsorted(vectors[origin, columns], ids)
+            found = np.searchsorted(vectors[origin, columns], ids)
+            ids = np.where(found == columns.stop - columns.start, mine.stop, mine.start + found)
         first[some] = ids
     return first

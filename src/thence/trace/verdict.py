@@ -107,6 +107,8 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
     """Where the runs were read from: ``explain`` reads the one it needs again."""
     quarantined: tuple[Quarantined, ...] = ()
     quarantined_count: int = 0
+    notes: tuple[str, ...] = ()
+    """Sentences on what is not wrong but should be known."""
 
     @property
     def ok(self) -> bool:
@@ -131,6 +133,7 @@ def report_of(
     paths: Sequence[str] = (),
     quarantined: Sequence[Quarantined] = (),
     quarantined_count: int = 0,
+    notes: Sequence[str] = (),
 ) -> Report:
     """The verdicts on several runs as one report."""
     counts: dict[str, int] = {}
@@ -146,6 +149,7 @@ def report_of(
         paths=tuple(paths),
         quarantined=tuple(quarantined),
         quarantined_count=quarantined_count,
+        notes=tuple(notes),
     )
 
 

@@ -76,6 +76,11 @@ class Execution:
         kinds = np.concatenate([np.where(own, 0, 1), np.full(len(told), 2)])[order]
         return kinds, message
 
+    def write_new(self, folder: Path) -> int:
+        """Make a folder and write the run to it; the number of events."""
+        folder.mkdir()
+        return self.write(folder)
+
     def write(self, folder: Path) -> int:
         """Write the run; the number of events."""
         names = [f"node{k:02d}" for k in range(self.nodes)]

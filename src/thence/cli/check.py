@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import sys
-from pathlib import Path
+from collections.abc import Sequence
 from typing import Annotated
 
 from cyclopts import Parameter
 
+from thence.cli.progress import progress_bar
 from thence.errors import UnusableInputError
-from thence.trace.check import check_paths
+from thence.trace.check import Progress, check_paths
 from thence.trace.explain import explain as explain_violation
 from thence.trace.verdict import Report
 
@@ -21,12 +22,18 @@ Flag = Parameter(negative=())
 
 
 def command(
-    *paths: Path,
+    *paths: str,
     local: Annotated[bool, Flag] = False,
     spark: Annotated[bool, Flag] = False,
+    master: str | None = None,
+    out: str | None = None,
+    work: str | None = None,
     as_json: Annotated[bool, Parameter(name="--json", negative=())] = False,
     explain: Annotated[bool, Flag] = False,
     keep_going: Annotated[bool, Flag] = False,
+    follow: Annotated[bool, Flag] = False,
+    checkpoint: str | None = None,
+    until_closed: Annotated[bool, Flag] = False,
 ) -> int:
     """Check traces against the rules of causality.
 
@@ -35,29 +42,75 @@ def command(
     Parameters
     ----------
     paths
-        Run folders, folders with run folders below, or single segments.
+        Run folders, folders with run folders below, or single segments. URLs too (hdfs://, s3://).
     local
         Check in this process (the default).
     spark
-        Check on Spark.
+        Check on Spark: the same verdict, for more events than one process can hold.
+    master
+        Spark's master, such as local[4] or spark://host:7077; implies --spark.
+    out
+        With --spark: folder for the tables of verdicts and violations. With --follow: folder for
+        the tables of violations and quarantined input.
+    work
+        With --spark: a folder that the driver and all executors share, for what lies between
+        stages. Default: a temporary one, on a cluster a hidden one beside the traces.
     as_json
-        Print one JSON object instead of text.
+        Print one JSON object instead of text; with --follow one a line.
     explain
         Show the failed step of the first violations: vectors, contexts and the records around it.
     keep_going
         Check what can be read even if something cannot.
+    follow
+        Check a folder while nodes still write to it, on Spark.
+    checkpoint
+        With --follow: folder that remembers how far it came; a restart goes on from there.
+    until_closed
+        With --follow: end when every run that was seen is closed.
     """
-    if spark:
-        if local:
-            raise UnusableInputError("--local and --spark: choose one")
-        raise UnusableInputError(
-            "the Spark checker is not part of this version yet: use --local, which checks the same "
-            "rules in one process"
-        )
+    on_spark = spark or master is not None
+    if local and (on_spark or follow):
+        raise UnusableInputError("--local and Spark (--spark, --master, --follow): choose one")
     if not paths:
         raise UnusableInputError("no trace given: name a run folder, or a .jsonl or .parquet file")
-    report = check_paths(paths, keep_going=True)
+    if follow:
+        from thence.cli.follow import follow_folders
+
+        return follow_folders(
+            paths, checkpoint=checkpoint, out=out, as_json=as_json, until_closed=until_closed,
+            master=master,
+        )  # fmt: skip
+    if checkpoint is not None or until_closed:
+        raise UnusableInputError("--checkpoint and --until-closed go with --follow")
+    if not on_spark and (out is not None or work is not None):
+        raise UnusableInputError("--out and --work go with --spark")
+    with progress_bar() as progress:
+        if on_spark:
+            report = check_spark(paths, master, out, work, progress)
+        else:
+            report = check_paths(paths, keep_going=True, progress=progress)
+    return tell(report, as_json=as_json, explain=explain, keep_going=keep_going)
+
+
+def check_spark(
+    paths: Sequence[str], master: str | None, out: str | None, work: str | None,
+    progress: Progress | None,
+) -> Report:  # fmt: skip
+    """Check on Spark, with a session of our own unless there is one."""
+    from thence.pipeline.causality.spark import check_on_spark
+    from thence.pipeline.session import spark_session
+
+    if progress is not None:
+        progress("starting Spark", 0, 1)
+    session = spark_session(master)
+    return check_on_spark(session, paths, keep_going=True, out=out, work=work, progress=progress)
+
+
+def tell(report: Report, *, as_json: bool, explain: bool, keep_going: bool) -> int:
+    """Print what was found; the exit code."""
     tell_quarantine(report)
+    for note in report.notes:
+        print(f"thence: {note}", file=sys.stderr)
     if report.quarantined_count and not keep_going:
         print(
             f"thence: {_count(report.quarantined_count, 'input')} could not be read, so nothing "

@@ -1,14 +1,16 @@
-"""``thence demo``: a simulated group with one slow link, its trace, the check, what was found."""
+"""``thence demo``: a simulated group with one slow link, its trace, the check on Spark."""
 
 from __future__ import annotations
 
 import sys
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Annotated
 
 from cyclopts import Parameter
 
 from thence.cli import check
+from thence.cli.progress import progress_bar
 from thence.cli.simulate import run_to
 from thence.engine.registry import ENGINES
 from thence.errors import UnusableInputError
@@ -18,6 +20,7 @@ from thence.sim.run import SimulationOptions, SimulationResult
 from thence.sim.tally import Tally, percentile
 from thence.sim.workload import WorkloadOptions
 from thence.trace.check import check_paths
+from thence.trace.verdict import Report
 
 FOLDER = Path("thence-demo")
 SLOW_FACTOR = 20.0
@@ -59,12 +62,20 @@ def command(
     except OracleFailure as failure:
         print(f"thence: {failure.what}\nreplay: {failure.replay}", file=sys.stderr)
         return 1
-    report = check_paths([out])
     _show(options, result, tally)
-    print(f"check: {check.text(report)}", end="")
+    report, where = _check(out)
+    print(f"check {where}: {check.text(report)}", end="")
     print(f"trace: {out}  (thence check {out} checks it again)")
     print(f"again: {options.command()}")
     return 0 if report.ok else 1
+
+
+def _check(out: Path) -> tuple[Report, str]:
+    """The verdict on the trace, and where it was made: on Spark if that is installed."""
+    with progress_bar() as progress:
+        if find_spec("pyspark") is None:
+            return check_paths([out], progress=progress), "in this process"
+        return check.check_spark([str(out)], None, None, None, progress), "on Spark"
 
 
 def plan(nodes: int, messages: int, engine: str, seed: int) -> SimulationOptions:

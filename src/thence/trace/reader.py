@@ -12,7 +12,8 @@ reason, and unless the caller asked to keep going a TraceError follows once all 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from itertools import count
 from typing import Final
 
 import msgspec
@@ -101,18 +102,29 @@ def _info(folder: str, quarantine: Quarantine) -> RunInfo | None:
 
 
 def iter_runs(
-    paths: Sequence[PathLike], quarantine: Quarantine, notes: list[str] | None = None
+    paths: Sequence[PathLike],
+    quarantine: Quarantine,
+    notes: list[str] | None = None,
+    progress: Callable[[str, int, int], None] | None = None,
 ) -> Iterator[tuple[Columns, RunInfo]]:
     """Each run below these paths as columns, one at a time; what is bad goes to the quarantine.
 
     ``notes`` gets a sentence on each thing that is not wrong but should be known.
     """
     events = 0
-    for group in by_run(find_places(paths, quarantine)):
+    groups = by_run(find_places(paths, quarantine))
+    total = sum(len(place.files) for group in groups for place in group)
+    done = count()
+
+    def step() -> None:
+        if progress is not None:
+            progress("reading segments", next(done), total)
+
+    for group in groups:
         infos = [place.info for place in group if place.info is not None]
         members = [name for info in infos for name in info.members]
         nodes: dict[str, set[str]] = {}
-        for columns in gather_runs(_parts(group, quarantine), members):
+        for columns in gather_runs(_parts(group, quarantine, step), members):
             codes = used_codes(columns.node, len(columns.names))
             nodes[columns.run] = {columns.names[code] for code in codes}
             events += columns.events
@@ -170,11 +182,12 @@ def by_run(places: list[Place]) -> list[list[Place]]:
     return list(groups.values())
 
 
-def _parts(group: list[Place], quarantine: Quarantine) -> list[Part]:
+def _parts(group: list[Place], quarantine: Quarantine, step: Callable[[], None]) -> list[Part]:
     parts: list[Part] = []
     home: dict[str, str] = {}
     for place in group:
         for file in place.files:
+            step()
             part = read_segment(file, quarantine)
             if part is None:
                 continue

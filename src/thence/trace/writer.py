@@ -24,6 +24,7 @@ from thence.trace.record import END, KINDS_WITH_DOT, Record, RunInfo, info_to_js
 
 Form = Literal["parquet", "jsonl"]
 FORMS: Final[tuple[Form, ...]] = ("parquet", "jsonl")
+CLOSED_FILE: Final = "run.closed"
 SEGMENT_RECORDS: Final = 1 << 18  # 20 MB of buffered Python objects at most, 0.6 MB on disk
 _SAFE: Final = frozenset("abcdefghijklmnopqrstuvwxyz0123456789_#.")
 
@@ -222,6 +223,8 @@ class RunWriter:
         self._closed = True
         if not self._shared:
             self._write_info(complete)
+            if complete:
+                mark_closed(self.folder)
 
     def _write_info(self, complete: bool) -> None:
         write_info(self.folder, msgspec.structs.replace(self.info, complete=complete))
@@ -236,6 +239,11 @@ class RunWriter:
         trace: TracebackType | None,
     ) -> None:
         self.close(complete=kind is None)
+
+
+def mark_closed(folder: str | os.PathLike[str]) -> None:
+    """Say that nothing more will be written to a run folder, after its last ``run.json``."""
+    replace_file(Path(folder) / CLOSED_FILE, Path.touch)
 
 
 def write_info(folder: str | os.PathLike[str], info: RunInfo) -> None:

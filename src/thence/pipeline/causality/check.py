@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 import uuid
 from collections.abc import Callable, Iterator, Sequence
-from typing import Final
+from typing import Final, TypeVar
 
 import msgspec
 
@@ -52,8 +52,10 @@ from thence.trace.verdict import LISTED_MAX, Report, Violation, report_of
 
 WHOLE_EVENTS_MAX: Final = 1_000_000  # a run up to this is checked by one task
 LONG_LOG_EVENTS: Final = 4_000_000  # a log above this is decoded in pieces of about this
-ROUNDS_MAX: Final = 64  # of closing vectors; logs that contradict each other longer go to one task
+BATCH_EVENTS_MAX: Final = 5_000_000  # runs by logs go together up to this
+ROUNDS_MAX: Final = 16  # of closing vectors; longer chains of faults go to one task, which replays
 
+R = TypeVar("R", bound=msgspec.Struct)
 FirstViolations = Callable[[Sequence[str], int], list[Violation]]
 """Reads the first so many violations of the tables in some folders."""
 
@@ -85,6 +87,24 @@ class _RunPlan(msgspec.Struct, kw_only=True):
     @property
     def rows(self) -> int:
         return sum(piece.rows for pieces in self.pieces.values() for piece in pieces)
+
+
+class _Job(msgspec.Struct, kw_only=True):
+    """A long run on its way to a verdict."""
+
+    plan: _RunPlan
+    header: Header | None = None
+    """None: its logs cannot be judged one by one."""
+    path: str = ""
+    verdict: RunVerdict | None = None
+
+    @property
+    def logs(self) -> tuple[Scanned, ...]:
+        return () if self.header is None else self.header.logs
+
+    @property
+    def stem(self) -> str:
+        return "" if self.header is None else self.header.stem
 
 
 class Checked(msgspec.Struct, frozen=True, kw_only=True):
@@ -135,9 +155,10 @@ class _Check:
         plans = self._plan()
         small = [plan for plan in plans if plan.rows <= self.options.whole_events_max]
         found = dict(zip(map(id, small), self._whole(small), strict=True))
-        for number, plan in enumerate(plans):
-            if id(plan) not in found:
-                found[id(plan)] = self._by_logs(plan, f"run{number}")
+        long = [plan for plan in plans if id(plan) not in found]
+        for number, batch in enumerate(_batches(long)):
+            stems = [f"run{number}.{which}" for which in range(len(batch))]
+            found |= dict(zip(map(id, batch), self._by_logs(batch, stems), strict=True))
         verdicts = [found[id(plan)] for plan in plans if found[id(plan)].events]
         self._tidy()
         if self.quarantine.count and not (self.options.keep_going and verdicts):
@@ -251,82 +272,105 @@ class _Check:
             tables=tables, stem=stem, listed=self.options.listed,
         )  # fmt: skip
 
-    # Long runs.
+    # Long runs, some of them together: a stage costs the same for one log as for many.
 
-    def _by_logs(self, plan: _RunPlan, stem: str) -> RunVerdict:
-        self._split_long_logs(plan)
-        nodes = sorted(plan.pieces)
-        rows = [sum(piece.rows for piece in plan.pieces[node]) for node in nodes]
+    def _by_logs(self, plans: list[_RunPlan], stems: list[str]) -> list[RunVerdict]:
+        self._split_long_logs(plans)
+        jobs = self._scan(plans, stems)
+        exact = [job for job in jobs if job.header is not None and is_exact(job.header)]
+        self._judge(exact, 0)
+        self._close([job for job in jobs if job.header is not None and job.verdict is None])
+        return [
+            job.verdict or self._in_one(job.plan, stem)
+            for job, stem in zip(jobs, stems, strict=True)
+        ]
+
+    def _split_long_logs(self, plans: list[_RunPlan]) -> None:
+        """Have the pieces of logs that are too long for one task decoded by several."""
+        limit = self.options.long_log_events
+        work: list[tuple[_RunPlan, DecodeSpec]] = []
+        for plan in plans:
+            for pieces in plan.pieces.values():
+                if sum(piece.rows for piece in pieces) <= limit:
+                    continue
+                for piece in pieces:
+                    for part in _row_groups(piece, plan.group_rows.get(piece.path), limit):
+                        work.append((plan, DecodeSpec(len(work), part, self.options.work)))
+        specs = [spec for _, spec in work]
+        weights = [spec.piece.rows for spec in specs]
+        decoded = self.runner("decoding long logs", decode_piece, specs, Surveyed, weights)
+        again: dict[tuple[int, str], list[Piece]] = {}
+        for (plan, spec), result in zip(work, decoded, strict=True):
+            self.quarantine.take(result.quarantined, result.listed)
+            again.setdefault((id(plan), spec.piece.node), []).extend(
+                piece for piece in result.pieces if piece.run == plan.name
+            )
+        for plan in plans:
+            for node in plan.pieces:
+                plan.pieces[node] = again.get((id(plan), node), plan.pieces[node])
+
+    def _scan(self, plans: list[_RunPlan], stems: list[str]) -> list[_Job]:
         specs = [
             ScanSpec(
                 run=plan.name, node=node, info=plan.info, pieces=tuple(plan.pieces[node]),
                 run_rows=plan.rows, work=self.options.work, stem=f"{stem}-{number}",
             )
-            for number, node in enumerate(nodes)
+            for plan, stem in zip(plans, stems, strict=True)
+            for number, node in enumerate(sorted(plan.pieces))
         ]  # fmt: skip
-        scanned = self.runner(f"{plan.name}: reading logs", scan_log, specs, Scanned, rows)
-        for log in scanned:
-            self.quarantine.take(log.quarantined, log.listed)
-        logs = tuple(log for log in scanned if log.events)
-        if any(log.has_holes for log in logs) or len(logs) < len(scanned):
-            return self._in_one(plan, stem)
-        header = header_of(plan.info, logs, self.options.work, stem)
-        return self._judge(plan, header, rows)
+        weights = [sum(piece.rows for piece in spec.pieces) for spec in specs]
+        scanned = iter(self.runner("reading logs", scan_log, specs, Scanned, weights))
+        jobs = []
+        for plan, stem in zip(plans, stems, strict=True):
+            logs = [next(scanned) for _ in plan.pieces]
+            for log in logs:
+                self.quarantine.take(log.quarantined, log.listed)
+            job = _Job(plan=plan)
+            if all(log.events and not log.has_holes for log in logs):
+                job.header = header_of(plan.info, tuple(logs), self.options.work, stem)
+                job.path = save_header(job.header)
+            jobs.append(job)
+        return jobs
 
-    def _split_long_logs(self, plan: _RunPlan) -> None:
-        """Have the pieces of logs that are too long for one task decoded by several."""
-        limit = self.options.long_log_events
-        specs: list[DecodeSpec] = []
-        for pieces in plan.pieces.values():
-            if sum(piece.rows for piece in pieces) > limit:
-                for piece in pieces:
-                    specs += [
-                        DecodeSpec(0, part, self.options.work)
-                        for part in _row_groups(piece, plan.group_rows.get(piece.path), limit)
-                    ]
-        specs = [msgspec.structs.replace(spec, number=number) for number, spec in enumerate(specs)]
-        weights = [spec.piece.rows for spec in specs]
-        decoded = self.runner(f"{plan.name}: decoding", decode_piece, specs, Surveyed, weights)
-        again: dict[str, list[Piece]] = {}
-        for spec, result in zip(specs, decoded, strict=True):
-            self.quarantine.take(result.quarantined, result.listed)
-            again.setdefault(spec.piece.node, []).extend(
-                piece for piece in result.pieces if piece.run == plan.name
-            )
-        plan.pieces.update(again)
+    def _judge(self, jobs: list[_Job], number: int) -> None:
+        """Give those a verdict whose vectors of this round turn out to be exact."""
+        tables = [self._table(f"{job.stem}-{number}") for job in jobs]
+        judged = self._each_log("judging logs", judge_log, Judged, jobs, number, tables)
+        for job, folder, results in zip(jobs, tables, judged, strict=True):
+            if all(result.proved for result in results):
+                self._found(folder, results)
+                job.verdict = _verdict_of(job.plan, results)
 
-    def _judge(self, plan: _RunPlan, header: Header, rows: list[int]) -> RunVerdict:
-        path = save_header(header)
-        if is_exact(header):
-            verdict = self._judge_round(plan, header, path, 0, rows)
-            if verdict is not None:
-                return verdict
+    def _close(self, jobs: list[_Job]) -> None:
+        """Close the vectors in rounds, then judge."""
         for number in range(1, ROUNDS_MAX):
-            specs = self._specs(header, path, number, "")
-            flowed = self.runner(f"{plan.name}: closing pasts", flow_log, specs, Flowed, rows)
-            if not any(result.changed for result in flowed):
-                verdict = self._judge_round(plan, header, path, number + 1, rows)
-                if verdict is not None:
-                    return verdict
-        return self._in_one(plan, header.stem)
+            if not jobs:
+                return
+            tables = [""] * len(jobs)
+            flowed = self._each_log("closing pasts", flow_log, Flowed, jobs, number, tables)
+            closed = [
+                job
+                for job, results in zip(jobs, flowed, strict=True)
+                if not any(result.changed for result in results)
+            ]
+            self._judge(closed, number + 1)
+            jobs = [job for job in jobs if job not in closed]
 
-    def _judge_round(
-        self, plan: _RunPlan, header: Header, path: str, number: int, rows: list[int]
-    ) -> RunVerdict | None:
-        """The verdict with the vectors of a round; None when they turn out not to be exact."""
-        tables = self._table(f"{header.stem}-{number}")
-        specs = self._specs(header, path, number, tables)
-        judged = self.runner(f"{plan.name}: judging logs", judge_log, specs, Judged, rows)
-        if not all(result.proved for result in judged):
-            return None
-        self._found(tables, judged)
-        return _verdict_of(plan, judged)
-
-    def _specs(self, header: Header, path: str, number: int, tables: str) -> list[JudgeSpec]:
-        return [
-            JudgeSpec(header=path, log=log, round=number, tables=tables, listed=self.options.listed)
-            for log in range(len(header.logs))
+    def _each_log(
+        self, what: str, work: Callable[[JudgeSpec], R], result: type[R], jobs: list[_Job],
+        number: int, tables: list[str],
+    ) -> list[list[R]]:  # fmt: skip
+        """The results for the logs of each job."""
+        specs = [
+            JudgeSpec(
+                header=job.path, log=log, round=number, tables=folder, listed=self.options.listed
+            )
+            for job, folder in zip(jobs, tables, strict=True)
+            for log in range(len(job.logs))
         ]
+        weights = [log.events for job in jobs for log in job.logs]
+        results = iter(self.runner(what, work, specs, result, weights))
+        return [[next(results) for _ in job.logs] for job in jobs]
 
     def _in_one(self, plan: _RunPlan, stem: str) -> RunVerdict:
         """Check a long run by one task after all."""
@@ -335,6 +379,18 @@ class _Check:
         judged = self.runner(f"{plan.name}: in one task", check_whole, [spec], Judged)
         self._found(tables, judged)
         return _verdict_of(plan, judged)
+
+
+def _batches(plans: list[_RunPlan]) -> Iterator[list[_RunPlan]]:
+    """Runs to be checked together: a worker that goes from run to run reads vectors again."""
+    batch: list[_RunPlan] = []
+    for plan in plans:
+        if batch and sum(each.rows for each in batch) + plan.rows > BATCH_EVENTS_MAX:
+            yield batch
+            batch = []
+        batch.append(plan)
+    if batch:
+        yield batch
 
 
 def _row_groups(piece: Piece, sizes: tuple[int, ...] | None, limit: int) -> list[Piece]:

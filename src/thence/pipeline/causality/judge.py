@@ -211,7 +211,7 @@ class _Shared:
         if not len(ids):
             return
         block = rebase.frontier(arrays["vectors"])
-        dense = int(ids[-1]) - int(ids[0]) == len(ids) - 1
+        dense = bool((np.diff(ids) == 1).all())
         where: slice | Ints = slice(int(ids[0]), int(ids[-1]) + 1) if dense else ids
         for origin in range(len(block)):
             if origin != node:

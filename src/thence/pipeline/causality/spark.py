@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
 from thence.causal.dot import Dot
-from thence.pipeline.causality.check import Checked, CheckOptions, check_with
+from thence.pipeline.causality.check import WHOLE_EVENTS_MAX, Checked, CheckOptions, check_with
 from thence.pipeline.tasks import Progress, spark_runner
 from thence.trace.files import join, make_folder, parent, remove_folder
 from thence.trace.reader import PathLike
@@ -35,12 +35,14 @@ def check_on_spark(
     out: str | None = None,
     work: str | None = None,
     progress: Progress | None = None,
+    whole_events_max: int = WHOLE_EVENTS_MAX,
 ) -> Report:
     """Check every run below these paths on Spark; the same report as the local checker's.
 
     ``out``: a folder for the tables ``verdicts`` and ``violations`` (Parquet), which are replaced.
     ``work``: a folder that driver and executors share, for what stages hand to each other; by
     default a temporary one when Spark runs on this machine, else a hidden one beside the traces.
+    ``whole_events_max``: runs up to this are checked by one task each, longer ones by logs.
     Raises as ``thence.trace.check.check_paths`` does.
     """
     own = work or _work_folder(spark, paths)
@@ -49,6 +51,7 @@ def check_on_spark(
         work=inside,
         keep_going=keep_going,
         listed=LISTED_MAX if out is None else TABLE_LISTED_MAX,
+        whole_events_max=whole_events_max,
     )
 
     def first(folders: Sequence[str], count: int) -> list[Violation]:

@@ -114,8 +114,10 @@ def test_several_runs_are_checked_together(run: Path, capsys: Capture):
     ("words", "sentence"),
     [
         ([], "no trace given"),
-        (["--spark", "somewhere"], "not part of this version yet: use --local"),
         (["--spark", "--local", "somewhere"], "choose one"),
+        (["--follow", "--local", "somewhere"], "choose one"),
+        (["--out", "tables", "somewhere"], "--out and --work go with --spark"),
+        (["--until-closed", "somewhere"], "go with --follow"),
         (["does-not-exist"], "does not exist"),
     ],
 )

@@ -10,6 +10,7 @@ from thence.cli.main import main
 from thence.engine.registry import ENGINES
 
 Capture = pytest.CaptureFixture[str]
+pytestmark = [pytest.mark.xdist_group("spark"), pytest.mark.usefixtures("spark")]
 
 
 @pytest.mark.parametrize("engine", ENGINES)
@@ -19,7 +20,7 @@ def test_it_runs_checks_and_shows_every_engine(engine: str, tmp_path: Path, caps
     assert main(words) == 0
     text = capsys.readouterr().out
     assert "between a and c they are 20 times as long" in text
-    assert "check: ok: 1 run" in text
+    assert "check on Spark: ok: 1 run" in text
     assert str(out) in text
     assert "again: thence simulate --engine" in text
     rows = [line.split() for line in text.splitlines()]

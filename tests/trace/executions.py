@@ -7,7 +7,7 @@ gives logs that break no rule, ``broken(seed)`` the same with one to three rando
 from __future__ import annotations
 
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import msgspec
@@ -194,7 +194,7 @@ def records_of(logs: Logs) -> list[Record]:
         skipped = 0
         for at, event in enumerate(log):
             skipped += event.get("skip", 0)
-            dot, context, to = event.get("dot"), event.get("context"), event.get("to")
+            dot, to = event.get("dot"), event.get("to")
             records.append(
                 Record(
                     run="r",
@@ -203,11 +203,18 @@ def records_of(logs: Logs) -> list[Record]:
                     kind=event["kind"],
                     t_us=at,
                     dot=None if dot is None else Dot(*dot),
-                    context=None if context is None else tuple(Dot(*d) for d in context),
+                    context=_dots(event.get("context")),
                     to=None if to is None else tuple(to),
+                    peer=event.get("peer"),
+                    stable=_dots(event.get("stable")),
                 )
             )
     return records
+
+
+def _dots(pairs: Iterable[D] | None) -> tuple[Dot, ...] | None:
+    """Absent and empty are not the same on a restart."""
+    return None if pairs is None else tuple(Dot(*pair) for pair in pairs)
 
 
 def execution(seed: int) -> tuple[Logs, RunInfo]:
@@ -228,7 +235,7 @@ def _log(rng: random.Random, logs: Logs) -> list[dict[str, Any]]:
     return rng.choice([log for log in logs.values() if log] or [[{"kind": "sample"}]])
 
 
-def _pick(rng: random.Random, logs: Logs, *kinds: str) -> tuple[list[dict[str, Any]], int] | None:
+def pick(rng: random.Random, logs: Logs, *kinds: str) -> tuple[list[dict[str, Any]], int] | None:
     places = [
         (log, at)
         for log in logs.values()
@@ -238,19 +245,19 @@ def _pick(rng: random.Random, logs: Logs, *kinds: str) -> tuple[list[dict[str, A
     return rng.choice(places) if places else None
 
 
-def _any_dot(rng: random.Random, logs: Logs) -> D:
+def any_dot(rng: random.Random, logs: Logs) -> D:
     dots = sorted({e["dot"] for log in logs.values() for e in log if e.get("dot")})
     node, seq = rng.choice(dots) if dots else ("n0", 1)
     return rng.choice([(node, seq), (node, seq), (node, seq + 1), (node, max(1, seq - 1))])
 
 
 def drop(rng, logs, info):
-    if place := _pick(rng, logs):
+    if place := pick(rng, logs):
         del place[0][place[1]]
 
 
 def duplicate(rng, logs, info):
-    if place := _pick(rng, logs):
+    if place := pick(rng, logs):
         log, at = place
         log.insert(rng.randint(0, len(log)), dict(log[at]))
 
@@ -262,57 +269,57 @@ def swap(rng, logs, info):
 
 
 def move(rng, logs, info):
-    if place := _pick(rng, logs):
+    if place := pick(rng, logs):
         log, at = place
         event = log.pop(at)
         log.insert(rng.randint(0, len(log)), event)
 
 
 def earlier(rng, logs, info):
-    if place := _pick(rng, logs, "deliver", "stable"):
+    if place := pick(rng, logs, "deliver", "stable"):
         log, at = place
         event = log.pop(at)
         log.insert(rng.randint(max(0, at - 4), at), event)
 
 
 def other_dot(rng, logs, info):
-    if place := _pick(rng, logs, "send", "deliver", "stable", "phantom"):
-        place[0][place[1]] = {**place[0][place[1]], "dot": _any_dot(rng, logs)}
+    if place := pick(rng, logs, "send", "deliver", "stable", "phantom"):
+        place[0][place[1]] = {**place[0][place[1]], "dot": any_dot(rng, logs)}
 
 
 def far_seq(rng, logs, info):
-    if place := _pick(rng, logs, "send", "deliver", "stable", "phantom"):
+    if place := pick(rng, logs, "send", "deliver", "stable", "phantom"):
         event = place[0][place[1]]
         place[0][place[1]] = {**event, "dot": (event["dot"][0], rng.choice((5, 12, 30)))}
 
 
 def unknown_origin(rng, logs, info):
-    if place := _pick(rng, logs, "send", "deliver", "stable"):
+    if place := pick(rng, logs, "send", "deliver", "stable"):
         event = place[0][place[1]]
         name = rng.choice(("zz", "a0", "n0/s9", "n1/s1"))
         place[0][place[1]] = {**event, "dot": (name, event["dot"][1])}
 
 
 def other_kind(rng, logs, info):
-    if place := _pick(rng, logs, "send", "deliver", "stable", "phantom"):
+    if place := pick(rng, logs, "send", "deliver", "stable", "phantom"):
         kind = rng.choice(("send", "deliver", "stable", "phantom", "receive", "novelty"))
         place[0][place[1]] = {**place[0][place[1]], "kind": kind}
 
 
 def context(rng, logs, info):
-    if place := _pick(rng, logs, "send", "phantom"):
+    if place := pick(rng, logs, "send", "phantom"):
         event = place[0][place[1]]
         dots = list(event.get("context") or ())
         for _ in range(rng.randint(1, 2)):
             if dots and rng.random() < 0.5:
                 dots.pop(rng.randrange(len(dots)))
             else:
-                dots.append(_any_dot(rng, logs))
+                dots.append(any_dot(rng, logs))
         place[0][place[1]] = {**event, "context": rng.choice((dots, dots, dots, None))}
 
 
 def into_other_log(rng, logs, info):
-    if place := _pick(rng, logs):
+    if place := pick(rng, logs):
         log = rng.choice(list(logs.values()))
         log.insert(rng.randint(0, len(log)), dict(place[0][place[1]]))
 
@@ -326,7 +333,7 @@ def jumble(rng, logs, info):
 
 
 def positions(rng, logs, info):
-    if place := _pick(rng, logs):
+    if place := pick(rng, logs):
         place[0][place[1]] = {**place[0][place[1]], "skip": rng.choice((-2, -1, 1, 3))}
 
 
@@ -341,7 +348,7 @@ def lose_log(rng, logs, info):
 
 
 def recipients(rng, logs, info):
-    if place := _pick(rng, logs, "send"):
+    if place := pick(rng, logs, "send"):
         to = rng.sample(info.members, rng.randint(0, len(info.members)))
         place[0][place[1]] = {**place[0][place[1]], "to": to}
 

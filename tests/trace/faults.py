@@ -66,7 +66,7 @@ def _record(node: str, pos: int, text: str) -> Record:
 
 def info(*members: str, **more: Any) -> RunInfo:
     """A complete run of these members."""
-    return RunInfo(run="r", members=members, **({"complete": True} | more))
+    return RunInfo(members=members, **({"run": "r", "complete": True} | more))
 
 
 def both(made: list[Record], about: RunInfo) -> list[Found]:

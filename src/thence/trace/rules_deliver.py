@@ -114,13 +114,15 @@ def check_after_stable(run: Run, log: LogIndex, life: Life, vectors: Ints, sent:
 
     ``suffix_min`` of the stable positions says when the first dot above a given one was told.
     """
-    numbering, delivered, told = run.numbering, life.delivered, life.told
+    numbering, told = run.numbering, life.told
     above = np.append(suffix_min(told, numbering)[1:], np.int32(NEVER))
     soonest = least(above, vectors, np.flatnonzero(~numbering.is_stream))
-    taken = life.deliver_id if run.total else np.concatenate([life.send_id, life.deliver_id])
-    late = np.zeros(numbering.total, np.bool_)
-    late[taken] = True
-    late &= sent & (soonest < delivered)
+    # Where it was sent or delivered: a snapshot may have taken it before.
+    taken_at = np.full(numbering.total, -1, np.int32)
+    taken_at[life.deliver_id] = life.deliver_at
+    if not run.total:
+        taken_at[life.send_id] = life.send_at
+    late = sent & (soonest < taken_at)
     for origin in np.flatnonzero(numbering.is_stream).tolist():
         late[numbering.messages(origin)] = False
     ids = np.flatnonzero(late)
@@ -129,9 +131,9 @@ def check_after_stable(run: Run, log: LogIndex, life: Life, vectors: Ints, sent:
         dot = int(ids[which])
         for origin in np.flatnonzero(~numbering.is_stream).tolist():
             first, end = int(vectors[origin, dot]) + 1, numbering.messages(origin).stop
-            before = np.flatnonzero(told[first:end] < delivered[dot])
+            before = np.flatnonzero(told[first:end] < taken_at[dot])
             if len(before):
                 return numbering.dot(first + int(before[0]))
         return None
 
-    log.findings.add("deliver-after-stable", log.pos(delivered[ids]), ids, missing)
+    log.findings.add("deliver-after-stable", log.pos(taken_at[ids]), ids, missing)

@@ -76,7 +76,7 @@ class Life(msgspec.Struct, frozen=True, kw_only=True):
     stable_id: Ints
     snapshot_at: Ints
     snapshot_id: Ints
-    """One entry for each origin a snapshot names."""
+    """One entry for each dot a snapshot names."""
     carried_id: Ints
     """The latest dot of each origin taken before this life and carried into it."""
     mark_at: Ints

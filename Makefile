@@ -9,6 +9,8 @@ PYTHONS := python3.13 python3.12 python3.11 python3 python
 # Test processes; how many times as many random executions make soak tries.
 JOBS ?= 2
 SOAK_SEEDS ?= 50
+# Tests of one group share a process: those that need Spark share its one session.
+PYTEST := $(BIN)/python -m pytest -q -n $(JOBS) --dist loadgroup
 # The interpreted form repeats only the tests of what is compiled.
 PURE_TESTS := $(wildcard tests/engine tests/conformance tests/sim tests/thesis)
 # Packaging tests need minutes and a package index: only in CI.
@@ -31,10 +33,10 @@ run: setup ## Set up, then run the demonstration
 test: setup ## Set up, then run the tests, on the compiled and on the interpreted form
 	@if ls src/thence/engine/*.so >/dev/null 2>&1 && [ -n "$(PURE_TESTS)" ]; then \
 		echo "== interpreted form of the flagship: $(PURE_TESTS)"; \
-		THENCE_PURE=1 $(BIN)/python -m pytest -q -n $(JOBS) $(PURE_TESTS); \
+		THENCE_PURE=1 $(PYTEST) $(PURE_TESTS); \
 	fi
 	@echo "== all tests"
-	@$(BIN)/python -m pytest -q -n $(JOBS) -m "$(MARKS)"
+	@$(PYTEST) -m "$(MARKS)"
 
 lint: setup ## Check style, types, layers and dependencies
 	$(BIN)/ruff check .
@@ -51,7 +53,7 @@ bench: setup ## Print the table of costs per message
 	@$(BIN)/python -m benchmarks
 
 soak: setup ## Run the random tests for long (SOAK_SEEDS=50)
-	THENCE_SEEDS=$(SOAK_SEEDS) $(BIN)/python -m pytest -q -n $(JOBS) -m "not packaging" -o timeout=0
+	THENCE_SEEDS=$(SOAK_SEEDS) $(PYTEST) -m "not packaging" -o timeout=0
 
 build: setup ## Build wheel and sdist into dist/
 	$(BIN)/python -m build

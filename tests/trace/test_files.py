@@ -6,11 +6,12 @@ import gzip
 from pathlib import Path
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from tests.trace.faults import info, records
 from thence.errors import TraceError, UnusableInputError
-from thence.trace import files
+from thence.trace import files, segments
 from thence.trace.check import check_paths
 from thence.trace.record import Record, RunInfo, info_to_json, record_to_json
 
@@ -130,3 +131,33 @@ def test_a_file_is_written_whole_or_not_at_all(tmp_path):
     files.write_file(path, [b"one", b"two"])
     assert files.read_bytes(path) == b"onetwo"
     assert bytes(files.map_file(path)) == b"onetwo"
+
+
+def test_what_follows_a_line_that_is_too_long_is_read(tmp_path, monkeypatch):
+    monkeypatch.setattr(segments, "LINE_BYTES_MAX", 200)
+    good = lines(MADE, "a").splitlines(keepends=True)
+    path = tmp_path / "a.jsonl"
+    path.write_bytes(good[0] + b"x" * 950 + b"\n" + good[1])
+    report = check_paths([path], keep_going=True)
+    assert report.events == 2
+    assert [(q.line, q.reason) for q in report.quarantined] == [(2, "longer than 200 bytes")]
+
+
+def test_json_that_is_too_deep_is_set_aside(tmp_path):
+    path = tmp_path / "a.jsonl"
+    deep = b'{"payload":' + b"[" * 100_000 + b"]" * 100_000 + b"}\n"
+    path.write_bytes(lines(MADE, "a") + deep)
+    report = check_paths([path], keep_going=True)
+    assert (report.events, report.quarantined_count) == (2, 1)
+
+
+def test_a_null_among_recipients_is_set_aside(tmp_path):
+    rows = [
+        {"v": 1, "run": "r", "node": "a", "pos": pos, "kind": "send", "dot_node": "a",
+         "dot_seq": pos + 1, "to": to}
+        for pos, to in enumerate((["b"], ["b", None]))
+    ]  # fmt: skip
+    pq.write_table(pa.Table.from_pylist(rows), tmp_path / "a.parquet")
+    report = check_paths([tmp_path], keep_going=True)
+    assert report.events == 1
+    assert [(q.line, q.reason) for q in report.quarantined] == [(2, "to: expected names")]

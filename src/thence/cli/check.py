@@ -78,7 +78,7 @@ def command(
 
         return follow_folders(
             paths, checkpoint=checkpoint, out=out, as_json=as_json, until_closed=until_closed,
-            master=master,
+            master=master, keep_going=keep_going,
         )  # fmt: skip
     if checkpoint is not None or until_closed:
         raise UnusableInputError("--checkpoint and --until-closed go with --follow")

@@ -100,9 +100,13 @@ class OnlineChecker:
             events=state.events,
             waiting=sum(len(log.waiting) for log in state.logs.values()),
             dots=sum(len(origin.seqs) for origin in state.origins),
-            pending=pending
-            + sum(len(log.order) + len(log.unjoined) for log in state.logs.values()),
+            pending=pending,
         )
+
+    def waiting(self, node: str) -> int:
+        """How many records of one log wait for others."""
+        log = self._replay.state.logs.get(node)
+        return 0 if log is None else len(log.waiting)
 
     def begin(self, info: RunInfo) -> list[Violation]:
         """Take what is known of the run; records fed before are judged now."""

@@ -11,7 +11,17 @@ from typing import Final
 
 from thence.trace.online_context import judge_context, judge_stream_context
 from thence.trace.online_order import forget_order
-from thence.trace.online_ranges import Ranges, above, add, add_range, has, minus, top, up_to
+from thence.trace.online_ranges import (
+    Ranges,
+    above,
+    add,
+    add_range,
+    first_gap,
+    has,
+    minus,
+    top,
+    up_to,
+)
 from thence.trace.online_replay import Replay, join
 from thence.trace.online_stable import hear_phantom, judge_stable
 from thence.trace.online_state import Event, Log, Pair, Removal, Snap, Vector
@@ -174,6 +184,9 @@ def on_deliver(replay: Replay, log: Log, pos: int, event: Event) -> bool:
 
 def judge_arrival(replay: Replay, log: Log, pos: int, dot: Pair, past: Vector) -> None:
     """deliver-unsent and deliver-early, of a delivery or of a dot that a snapshot names."""
+    origin = replay.state.origins[dot[0]]
+    if first_gap(log.there[dot[0]], 1, origin.base):
+        origin.ragged = True  # now a past holds messages that were cut off and forgotten
     if not replay.is_sent(dot):
         replay.say(log.name, pos, "deliver-unsent", dot)
     if replay.orders_causes:

@@ -11,15 +11,15 @@ from __future__ import annotations
 from bisect import bisect_right
 from typing import Final
 
-from thence.trace.online_ranges import add_range, has, minus, numbers, top, up_to
+from thence.trace.online_ranges import add_range, has, minus, numbers, up_to
 from thence.trace.online_replay import Replay
 from thence.trace.online_stable import settle_phantom
 from thence.trace.online_state import Log, Origin, Pair
 
 RETAIN_MESSAGES: Final = 64
 """Of each origin, kept although stable everywhere."""
-RETAIN_REMOVED_MESSAGES: Final = 1024
-"""The same while the log of a removed node has not come to its end."""
+RETAIN_REMOVED_TIMES: Final = 16
+"""As many times that while the log of a removed node has not come to its end: it lags behind."""
 
 
 def release(replay: Replay) -> None:
@@ -35,7 +35,7 @@ def release(replay: Replay) -> None:
         for name in state.removals
         if name in state.logs and not (state.logs[name].is_ended or name in state.removals[name])
     ]
-    retain = max(state.retain, RETAIN_REMOVED_MESSAGES) if unfinished else state.retain
+    retain = state.retain * RETAIN_REMOVED_TIMES if unfinished else state.retain
     limits = [_reach(replay, logs, number, retain) for number in range(len(state.origins))]
     _close(replay, limits)
     if any(limit > origin.base for limit, origin in zip(limits, state.origins, strict=True)):
@@ -140,8 +140,14 @@ def _drop(replay: Replay, logs: list[Log], limits: list[int]) -> None:
 def _is_ragged(replay: Replay, logs: list[Log], number: int, limit: int) -> bool:
     """Whether something up to the limit that others' pasts hold is not at every node."""
     state, origin = replay.state, replay.state.origins[number]
-    others = [log for log in state.logs.values() if log.name != origin.owner]
-    reached = min(limit, max((top(log.there[number]) for log in others), default=0))
+    # A removed node goes on with its own messages, which reach nobody.
+    needed = {log.name for log in logs}
+    tops = [
+        replay.taken_top(log, number)
+        for name, log in state.logs.items()
+        if name != origin.owner or name in needed
+    ]
+    reached = min(limit, max(tops, default=0))
     if reached <= origin.base:
         return False
     for log in logs:

@@ -170,10 +170,11 @@ def _contexts(table: pa.Table, names: dict[str, int]) -> tuple[Ints, Ints, Ints]
 
 
 def _recipients(table: pa.Table, names: dict[str, int]) -> dict[int, tuple[int, ...]]:
+    """By row the recipients of a multicast; of a row that names none properly, ``NO_NAME``."""
     if "to" not in table.column_names or table["to"].null_count == len(table):
         return {}
     return {
-        row: tuple(names.setdefault(name, len(names)) for name in to)
+        row: tuple(NO_NAME if name is None else names.setdefault(name, len(names)) for name in to)
         for row, to in enumerate(table["to"].to_pylist())
         if to is not None
     }
@@ -225,6 +226,7 @@ def _without_bad_rows(
         ("dot: expected a name and a seq from 1 to 2**40-1", has_dot & ~dot_ok),
         ("context: expected names and seqs from 1 to 2**40-1",
          _rows_with(context_bad, part.context_start)),
+        ("to: expected names", _unnamed(part)),
     ]  # fmt: skip
     if version is not None:
         checks.append((version_fault(None), version != VERSION))
@@ -236,6 +238,13 @@ def _without_bad_rows(
     return take_rows(part, np.flatnonzero(~bad)) if bool(bad.any()) else part
 
 
+def _unnamed(part: Part) -> Mask:
+    """Which rows have a null among their recipients."""
+    rows = np.zeros(len(part.node), np.bool_)
+    rows[[row for row, to in part.to.items() if NO_NAME in to]] = True
+    return rows
+
+
 def _usable(name: str) -> bool:
     return 0 < len(name) <= NAME_CHARS_MAX
 
@@ -245,6 +254,7 @@ def _plainly_good(part: Part, kinds: Ints, version: Ints | None) -> bool:
     lacks_dot = np.flatnonzero(part.dot_node < 0)
     return (
         all(_usable(name) and "/" not in name for name in part.names)
+        and not any(NO_NAME in to for to in part.to.values())
         and min(int(part.node.min()), int(part.run.min()), int(part.pos.min()), int(kinds.min()))
         >= 0
         and int(part.pos.max()) <= POS_MAX

@@ -243,7 +243,7 @@ def _records_of_lines(path: str, quarantine: Quarantine) -> Iterator[Record]:
             try:
                 record = record_from_json(line)
                 reason = fault(record)
-            except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+            except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
                 reason = str(error)
             if reason is None:
                 yield record

@@ -136,8 +136,8 @@ def read_lines(path: str, quarantine: Quarantine) -> Part:
                 record = _record(path, number, line, quarantine)
                 if record is not None:
                     lists.add(record)
-                if len(line) == LINE_BYTES_MAX and not line.endswith(b"\n"):
-                    break  # already set aside: what follows is the same line
+                while len(line) == LINE_BYTES_MAX and not line.endswith(b"\n"):
+                    line = file.readline(LINE_BYTES_MAX)  # the rest of what was set aside
     except (OSError, pa.ArrowException) as error:
         strerror = error.strerror if isinstance(error, OSError) else None
         quarantine.add(path, None, strerror or str(error).splitlines()[0])
@@ -152,7 +152,7 @@ def _record(path: str, number: int, line: bytes, quarantine: Quarantine) -> Reco
     try:
         record = _decode_line(line)
         reason = fault(record)
-    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
         if not line.strip():
             return None
         reason = str(error)

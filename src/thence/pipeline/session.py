@@ -1,0 +1,205 @@
+"""The one builder of Spark sessions: tuned on this machine, untouched where another decides.
+
+On this machine (no master, or ``local[...]``) everything is set for a short start and a quiet
+terminal.  Under spark-submit, with a session that runs already, or with the master of a cluster,
+nothing is set but what the caller gave: memory, hosts, ports and logs are the cluster's business.
+"""
+
+from __future__ import annotations
+
+import atexit
+import os
+import re
+import socket
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from thence.errors import UnusableInputError
+from thence.pipeline.archive import (
+    WITHOUT_ARCHIVE,
+    Archive,
+    archive_for,
+    damaged,
+    joined,
+    make_later,
+)
+from thence.pipeline.jvm import find_java, java_home
+from thence.pipeline.launch import Output, environment, launch, why_not_started
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+MEMORY: Final = "2g"
+"""The heap of Spark's JVM on this machine; Python workers need theirs besides."""
+CONNECT_S_MAX: Final = 10
+
+LOCAL: Final = {
+    "spark.ui.enabled": "false",
+    "spark.ui.showConsoleProgress": "false",
+    "spark.log.level": "OFF",  # what goes wrong comes as an exception
+    "spark.driver.host": "127.0.0.1",
+    "spark.driver.bindAddress": "127.0.0.1",
+    "spark.sql.adaptive.enabled": "true",
+    "spark.sql.shuffle.partitions": "16",
+    "spark.sql.files.maxPartitionBytes": "32m",
+    "spark.sql.execution.arrow.pyspark.enabled": "true",
+    "spark.sql.parquet.compression.codec": "zstd",
+}
+"""Settings of a session on this machine, besides those that depend on it."""
+USERS_VARIABLES: Final = ("PYSPARK_PYTHON", "SPARK_LOCAL_IP")
+"""Of the environment: those that are the user's if they are set."""
+JAVA_OPTIONS: Final = "spark.driver.extraJavaOptions"
+_MEMORY: Final = re.compile(r"[1-9]\d*[kmgt]b?", re.IGNORECASE)
+
+
+def spark_session(
+    master: str | None = None,
+    memory: str | None = None,
+    settings: Mapping[str, str] | None = None,
+) -> SparkSession:
+    """The session that runs, or a new one.
+
+    ``master`` is Spark's: None for this machine, unless spark-submit or a running session has
+    decided.  ``memory`` is the driver's, such as 2g (this machine: ``MEMORY``).  ``settings`` are
+    Spark's and come last: they win over everything set here; ``spark.log.level`` among them also
+    shows what Spark's JVM prints.  A session that runs already keeps what only a start can set.
+
+    Ends with the process, or by its ``stop``.
+    """
+    from pyspark.sql import SparkSession
+
+    given = dict(settings or {})
+    if memory is not None:
+        if not _MEMORY.fullmatch(memory):
+            raise UnusableInputError(f"memory {memory!r} is not an amount such as 512m or 2g")
+        given.setdefault("spark.driver.memory", memory)
+    running = _running_master()
+    if running is not None and master not in (None, running):
+        raise UnusableInputError(
+            f"a Spark session on {running} runs already, so none on {master} can start; stop it"
+            " first"
+        )
+    if running is not None or (master is None and _decided_elsewhere()):
+        return SparkSession.builder.config(map=dict(given)).getOrCreate()
+    if master is None or master.startswith("local"):
+        return _start_here(master or "local[*]", given)
+    return _start_on_cluster(master, given)
+
+
+def spark_home() -> Path:
+    """Where Spark is: the pyspark package, or SPARK_HOME if it holds the same version."""
+    import pyspark
+
+    home = Path(os.environ.get("SPARK_HOME") or Path(pyspark.__file__).parent)
+    if not list(home.glob(f"jars/spark-core_*-{pyspark.__version__}.jar")):
+        raise UnusableInputError(
+            f"{home} holds another Spark than the package pyspark, which is {pyspark.__version__};"
+            " unset SPARK_HOME, or install the pyspark that belongs to it"
+        )
+    return home
+
+
+def _running_master() -> str | None:
+    from pyspark import SparkContext
+
+    context = SparkContext._active_spark_context
+    return None if context is None else context.master
+
+
+def _decided_elsewhere() -> bool:
+    """Whether spark-submit started this process, or the environment names a server or master."""
+    if "PYSPARK_GATEWAY_PORT" in os.environ or "SPARK_REMOTE" in os.environ:
+        return True
+    return "--master" in os.environ.get("PYSPARK_SUBMIT_ARGS", "")
+
+
+def _start_here(master: str, given: dict[str, str]) -> SparkSession:
+    import pyspark
+
+    java = find_java()
+    archive = archive_for(java, spark_home(), pyspark.__version__)
+    if JAVA_OPTIONS in given:
+        archive = None  # the caller's options are all there is
+    chosen = {
+        "spark.master": master,
+        "spark.app.name": "thence",
+        "spark.driver.memory": MEMORY,
+        # Workers import the thence that is imported here, however this process found it.
+        "spark.executorEnv.PYTHONPATH": os.fspath(Path(__file__).parents[2]),
+        **LOCAL,
+        JAVA_OPTIONS: joined(archive.options() if archive else WITHOUT_ARCHIVE),
+        **given,
+    }
+    variables = {
+        "SPARK_LOCAL_IP": "127.0.0.1",  # else Spark looks up the name of this machine
+        "PYSPARK_PYTHON": sys.executable,
+        **{name: os.environ[name] for name in USERS_VARIABLES if name in os.environ},
+        "JAVA_HOME": os.fspath(java_home(java)),
+    }
+    session = _start(chosen, variables, archive)
+    if archive is not None:
+        archive.used()
+        atexit.register(make_later, archive)  # which does nothing if there is one
+    return session
+
+
+def _start_on_cluster(master: str, given: dict[str, str]) -> SparkSession:
+    _reach(master)
+    spark_home()
+    chosen = {"spark.app.name": "thence", **given, "spark.master": master}
+    return _start(chosen, {"JAVA_HOME": os.fspath(java_home(find_java()))})
+
+
+def _start(
+    settings: dict[str, str], variables: Mapping[str, str], archive: Archive | None = None
+) -> SparkSession:
+    """A session, in the JVM that an earlier session of this process left or in a new one."""
+    from pyspark import SparkConf, SparkContext
+    from pyspark.sql import SparkSession
+
+    gateway = output = None
+    with environment(variables):
+        if SparkContext._gateway is None:
+            gateway, output = _launch(settings, archive)
+        try:
+            SparkContext(conf=SparkConf().setAll(list(settings.items())), gateway=gateway)
+            session = SparkSession.builder.config(map=dict(settings)).getOrCreate()
+        except Exception as error:
+            # Py4J's errors carry Java's stack; what matters is the exception's own line.
+            lines = [line.removeprefix(": ") for line in str(error).splitlines()[1:]]
+            raise UnusableInputError(why_not_started(lines, error)) from error
+    if output is not None:
+        output.release()
+    return session
+
+
+def _launch(settings: dict[str, str], archive: Archive | None) -> tuple[Any, Output]:
+    """A JVM; if it does not start from the archive, one without."""
+    verbose = settings.get("spark.log.level", LOCAL["spark.log.level"]) != "OFF"
+    try:
+        gateway, output = launch(settings, verbose=verbose)
+    except UnusableInputError:
+        if archive is None or not archive.exists:
+            raise
+        # Whether or not it is to blame: the next attempt says what is.
+        archive.drop()
+        return launch({**settings, JAVA_OPTIONS: joined(WITHOUT_ARCHIVE)}, verbose=verbose)
+    if archive is not None and damaged(output.so_far()):
+        archive.drop()
+    return gateway, output
+
+
+def _reach(master: str) -> None:
+    """Say at once that no master answers; Spark itself tries for a minute and then crashes."""
+    if not master.startswith("spark://"):
+        return
+    for place in master.removeprefix("spark://").split(","):
+        host, _, port = place.rpartition(":")
+        try:
+            socket.create_connection((host.strip("[]"), int(port)), CONNECT_S_MAX).close()
+        except (OSError, ValueError, OverflowError):
+            continue
+        return
+    raise UnusableInputError(f"no Spark master answers at {master}; is it running there?")

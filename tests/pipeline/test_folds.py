@@ -1,0 +1,224 @@
+"""States at cuts, against explicit sets over random executions."""
+
+from __future__ import annotations
+
+import json
+import random
+import sys
+import types
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from pyspark.errors import PythonException
+from pyspark.sql import SparkSession
+
+from tests.pipeline.oracles import (
+    TALK,
+    D,
+    Truth,
+    frame_of,
+    kernel_table,
+    many_runs,
+    story,
+    story_rows,
+)
+from tests.trace.dynamics import dynamic_execution
+from tests.trace.executions import execution
+from thence.causal.dot import Dot
+from thence.errors import UnusableInputError
+from thence.pipeline import folds
+from thence.pipeline.folds import FOLDS, Fold, Operation, decode_json, fold_named, materialise
+
+pytestmark = pytest.mark.xdist_group("spark")
+
+MAKERS = (execution, dynamic_execution)
+SEEDS = 60
+
+
+class Siblings:
+    """The operations that no other one follows: what concurrent writers leave behind."""
+
+    def initial(self) -> list[Operation]:
+        return []
+
+    def apply(self, state: list[Operation], operation: Operation) -> list[Operation]:
+        return [old for old in state if not operation.follows(old.dot)] + [operation]
+
+    def value(self, state: list[Operation]) -> list[str]:
+        return sorted(str(operation.dot) for operation in state)
+
+
+def by_parity(payload: str | None) -> tuple[str, Any] | None:
+    """Keys from the text of a dot; every third message is no operation."""
+    seq = int((payload or "").strip('"').rpartition(":")[2])
+    return None if seq % 3 == 0 else (("even", "odd")[seq % 2], payload)
+
+
+def text(dot: D) -> str:
+    return f"{dot[0]}:{dot[1]}"
+
+
+def expected(truth: Truth, at: dict[str, int]) -> dict[str, list[D]]:
+    """By key: the messages inside the cut, in causal order."""
+    depths = truth.depths()
+    found: dict[str, list[D]] = {}
+    for dot in sorted(truth.inside(at), key=lambda d: (depths[d] or 0, d)):
+        if dot[1] % 3:
+            found.setdefault(("even", "odd")[dot[1] % 2], []).append(dot)
+    return found
+
+
+def test_states_at_random_consistent_cuts_are_those_of_the_sets(spark: SparkSession):
+    runs, events = many_runs(spark, MAKERS, SEEDS)
+    events = events.selectExpr("*", "concat('\"', dot_node, ':', dot_seq, '\"') AS sent")
+    events = events.drop("payload").withColumnRenamed("sent", "payload")
+    rng = random.Random(4)
+    cuts = {
+        run: truth.greatest({node: rng.randint(-1, end) for node, end in truth.ends.items()})
+        for run, truth in runs.items()
+    }
+    rows = [(run, node, pos) for run, at in cuts.items() for node, pos in at.items()]
+    at = spark.createDataFrame(rows, "run string, node string, pos long")
+    logs = materialise(events, at, decode=by_parity).collect()
+    siblings = materialise(events, at, Siblings(), by_parity, check=False).collect()
+    states = {run: expected(truth, cuts[run]) for run, truth in runs.items()}
+    assert {(row.run, row.key): json.loads(row.state) for row in logs} == {
+        (run, key): [{"dot": text(dot), "value": f'"{text(dot)}"'} for dot in dots]
+        for run, keys in states.items()
+        for key, dots in keys.items()
+    }
+    assert {(row.run, row.key): (row.operations, json.loads(row.state)) for row in siblings} == {
+        (run, key): (
+            len(dots),
+            sorted(text(d) for d in dots if not any(d in runs[run].past(e) for e in dots)),
+        )
+        for run, keys in states.items()
+        for key, dots in keys.items()
+    }
+
+
+def test_without_a_cut_it_is_the_latest_consistent_one(spark: SparkSession):
+    lost = story(spark, *TALK, "cy deliver dan:1", "cy send cy:2")
+    (row,) = materialise(lost, fold="last").collect()
+    assert tuple(row) == ("r", "", 4, '"ann:2"')
+
+
+def test_a_cut_that_is_not_consistent_is_an_error_before_any_state_is_made(spark: SparkSession):
+    talk = story(spark, *TALK)
+    with pytest.raises(UnusableInputError) as error:
+        materialise(talk, {"ann": 2, "cy": 0})
+    assert str(error.value) == (
+        "run r: not a consistent cut: bob:1 is not inside, and ann at position 1 depends on it; "
+        "it was sent at position 1"
+    )
+    with pytest.raises(PythonException, match="run r: not a consistent cut: bob:1 is not inside"):
+        materialise(talk, {"ann": 2, "cy": 0}, check=False).collect()
+
+
+def test_a_node_without_a_log_is_an_error(spark: SparkSession):
+    with pytest.raises(UnusableInputError, match="run r: the cut has records of zz, but"):
+        materialise(story(spark, *TALK), {"ann": 0, "zz": 4})
+
+
+def test_a_payload_that_is_not_json_needs_a_decode(spark: SparkSession):
+    rows = story_rows("ann send ann:1")
+    rows[0]["payload"] = "plus 3"
+    frame = frame_of(spark, rows)
+    with pytest.raises(PythonException, match=r"the payload of ann:1 is not JSON .*give .*decode"):
+        materialise(frame).collect()
+    (row,) = materialise(frame, fold="last", decode=lambda text: ("x", text)).collect()
+    assert (row.key, row.state) == ("x", '"plus 3"')
+
+
+# Without Spark.
+
+
+def states(lines: tuple[str, ...], fold: Fold, decode: Any = decode_json) -> list[tuple]:
+    rows = story_rows(*lines)
+    table = kernel_table(rows).rename_columns({"payload": "carried_0"})
+    ends = {row["node"]: row["pos"] for row in rows}
+    at = pa.table({"node": [*ends], "pos": [*ends.values()]})
+    found = folds._states_of_run("r", table, at, fold, decode)
+    return [tuple(row.values())[1:] for row in found.to_pylist()]
+
+
+def test_built_in_folds_read_as_they_should():
+    assert states(TALK, FOLDS["count"]) == [("", 4, "4")]
+    assert states(TALK, FOLDS["last"]) == [("", 4, '"ann:2"')]
+    assert states(TALK, FOLDS["log"], lambda payload: ("k", 1))[0][2] == (
+        '[{"dot":"ann:1","value":1},{"dot":"cy:1","value":1},'
+        '{"dot":"bob:1","value":1},{"dot":"ann:2","value":1}]'
+    )
+
+
+def test_every_built_in_fold_is_one():
+    assert all(isinstance(fold, Fold) for fold in FOLDS.values())
+    assert isinstance(Siblings(), Fold)
+
+
+def test_what_sets_and_mappings_read_as_does_not_depend_on_their_order():
+    class Names:
+        def initial(self) -> set[str]:
+            return set()
+
+        def apply(self, state: set[str], operation: Operation) -> set[str]:
+            return state | {operation.value}
+
+        def value(self, state: set[str]) -> dict[str, set[str]]:
+            return {"z": state, "a": set()}
+
+    assert states(TALK, Names()) == [("", 4, '{"a":[],"z":["ann:1","ann:2","bob:1","cy:1"]}')]
+
+
+def test_an_operation_follows_its_past_and_neither_itself_nor_what_is_beside_it():
+    seen: dict[Dot, Operation] = {}
+
+    class Keep(Siblings):
+        def apply(self, state: list[Operation], operation: Operation) -> list[Operation]:
+            seen[operation.dot] = operation
+            return state
+
+    states(TALK, Keep())
+    ann_2 = seen[Dot("ann", 2)]
+    followed = {str(dot) for dot in seen if ann_2.follows(dot)}
+    assert followed == {"ann:1", "bob:1"}
+    assert not ann_2.follows(Dot("zz", 1))
+    assert not seen[Dot("cy", 1)].follows(Dot("ann", 1))
+
+
+def test_logs_that_contradict_each_other_have_no_state():
+    knot = ("ann deliver bob:1", "ann send ann:1", "bob deliver ann:1", "bob send bob:1")
+    with pytest.raises(UnusableInputError, match="put ann:1, or something before it, before itsel"):
+        states(knot, FOLDS["log"])
+
+
+@pytest.mark.parametrize(
+    ("payload", "found"),
+    [
+        (None, ("", None)),
+        ("3", ("", 3)),
+        ('{"key": "cart", "op": ["add", 1]}', ("cart", ["add", 1])),
+        ('{"key": [2, "x"], "op": null}', ('[2,"x"]', None)),
+        ('{"key": "cart"}', ("", {"key": "cart"})),
+    ],
+)
+def test_a_payload_names_its_key_or_has_none(payload: str | None, found: tuple):
+    assert decode_json(payload) == found
+
+
+def test_a_fold_that_is_not_there_is_told_with_those_that_are(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(folds, "CRDT_REGISTRY", "thence.crdt_not_there.registry")
+    with pytest.raises(UnusableInputError, match="no fold is named aw_set: there are count, last"):
+        fold_named("aw_set")
+
+
+def test_data_types_are_found_by_name_once_they_are_there(monkeypatch: pytest.MonkeyPatch):
+    registry = types.ModuleType("a_registry")
+    registry.CRDTS = {"siblings": Siblings()}  # type: ignore[attr-defined]
+    monkeypatch.setitem(sys.modules, "a_registry", registry)
+    monkeypatch.setattr(folds, "CRDT_REGISTRY", "a_registry")
+    assert fold_named("siblings") is registry.CRDTS["siblings"]
+    assert fold_named("count") is FOLDS["count"]
+    with pytest.raises(UnusableInputError, match=r"no fold is named rga: .* data types siblings"):
+        fold_named("rga")

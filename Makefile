@@ -6,6 +6,8 @@ BIN := $(VENV)/bin
 # The interpreter for a new .venv; empty: the first of PYTHONS that is 3.11 or later.
 PYTHON ?=
 PYTHONS := python3.13 python3.12 python3.11 python3 python
+# Tests that share the Spark session run in one process.
+PYTEST := $(BIN)/python -m pytest -q --dist loadgroup
 # Test processes; how many times as many random executions make soak tries.
 JOBS ?= 2
 SOAK_SEEDS ?= 50
@@ -49,8 +51,9 @@ format: setup ## Rewrite the sources in the house style
 	$(BIN)/ruff check --fix-only .
 	$(BIN)/ruff format .
 
-bench: setup ## Print the table of costs per message
+bench: setup ## Print the costs per message, and of the check on Spark
 	@$(BIN)/python -m benchmarks
+	@PYTHONPATH=. $(BIN)/python benchmarks/bench_spark.py
 
 soak: setup ## Run the random tests for long (SOAK_SEEDS=50)
 	THENCE_SEEDS=$(SOAK_SEEDS) $(PYTEST) -m "not packaging" -o timeout=0

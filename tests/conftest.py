@@ -1,6 +1,9 @@
 """Session-wide rules of the test suite.
 
 - The header says which form of the flagship is tested, and warns when it is older than its source.
+- There is one Spark session: starting it takes longer than most tests, so it happens once a run,
+  when a test first asks for it.  With xdist, tests that ask for it run on one worker: the Makefile
+  passes ``--dist loadgroup``.
 - THENCE_FORBID_SKIPS=1 (CI) turns skipped tests into a failed run that lists them.
 """
 
@@ -8,12 +11,16 @@ from __future__ import annotations
 
 import os
 import tomllib
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 ROOT = Path(__file__).resolve().parent.parent
 FORBID_SKIPS = os.environ.get("THENCE_FORBID_SKIPS") == "1"
+# Tests leave no process behind that makes an archive of Spark's classes (pipeline/archive.py).
+os.environ.setdefault("THENCE_SPARK_ARCHIVE", "0")
 SKIPS = pytest.StashKey[dict[str, str]]()
 
 
@@ -21,6 +28,40 @@ SKIPS = pytest.StashKey[dict[str, str]]()
 def root() -> Path:
     """The root of the repository."""
     return ROOT
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """One worker for whatever takes the session; before xdist reads the marks."""
+    for item in items:
+        if "spark" in getattr(item, "fixturenames", ()):
+            item.add_marker(pytest.mark.xdist_group("spark"))
+
+
+@pytest.fixture(scope="session")
+def spark(tmp_path_factory: pytest.TempPathFactory, root: Path) -> Iterator[Any]:
+    """The session: two cores, two shuffle partitions, files in pytest's folder only.
+
+    512 MB are what Spark's JVM needs here with room to spare; tables of tests are small, and a test
+    that collects one on the driver should hurt.
+    """
+    from thence.pipeline.session import spark_session
+
+    folder = tmp_path_factory.mktemp("spark")
+    source = root / "src"
+    session = spark_session(
+        "local[2]",
+        memory="512m",
+        settings={
+            "spark.sql.shuffle.partitions": "2",
+            "spark.sql.warehouse.dir": os.fspath(folder / "warehouse"),
+            "spark.local.dir": os.fspath(folder / "local"),
+            # Workers import the functions and state classes of test modules too.
+            "spark.executorEnv.PYTHONPATH": f"{source}{os.pathsep}{root}",
+        },
+    )
+    yield session
+    session.stop()
 
 
 def pytest_report_header() -> str:

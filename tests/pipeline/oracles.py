@@ -1,6 +1,7 @@
 """Pasts, depths and cuts of random executions from explicit sets, and their logs as frames.
 
-Nothing of thence but the record.  The definitions are those of docs/reference/trace.md.
+The sets know nothing of thence but the record; the definitions are those of
+docs/reference/trace.md.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from tests.trace.executions import Logs, records_of
 from thence.causal.dot import Dot
+from thence.pipeline.frames import Messages, messages_of
 from thence.trace.record import Record, RunInfo
 
 D = tuple[str, int]
@@ -99,6 +101,15 @@ def many_runs(
             rows += rows_of(records, run)
     random.Random(1).shuffle(rows)
     return truths, frame_of(spark, rows)
+
+
+def messages_and_truth(make: Maker, seed: int) -> tuple[Messages, Truth] | None:
+    """One random execution through the kernels alone; None when it sent and took nothing."""
+    records = records_of(make(seed)[0])
+    rows = rows_of(records, "r")
+    random.Random(seed).shuffle(rows)
+    table = kernel_table(rows)
+    return (messages_of("r", table), Truth(records)) if len(table) else None
 
 
 # ann:1 -> bob:1 -> ann:2, and cy:1 beside them all

@@ -33,7 +33,7 @@ from thence.pipeline.folds import FOLDS, Fold, Operation, decode_json, fold_name
 pytestmark = pytest.mark.xdist_group("spark")
 
 MAKERS = (execution, dynamic_execution)
-SEEDS = 60
+SEEDS = 25
 
 
 class Siblings:

@@ -19,6 +19,7 @@ from thence.causal.dot import Dot
 from thence.cli.follow import follow_folders
 from thence.errors import UnusableInputError
 from thence.pipeline.stream import findings, follow
+from thence.pipeline.stream_pages import Pages
 from thence.pipeline.stream_run import Finding
 from thence.pipeline.stream_sink import Sink
 from thence.trace.check import check_paths
@@ -206,5 +207,11 @@ def test_folders_that_cannot_be_used_are_told_in_one_sentence(spark: SparkSessio
         follow(spark, str(root), str(root / "checkpoint"), str(tmp_path / "out"))
     with pytest.raises(UnusableInputError, match="which is watched"):
         follow(spark, str(root), str(root / "_checkpoint"), str(root))
+    (tmp_path / "used" / "_spark_metadata").mkdir(parents=True)
+    with pytest.raises(UnusableInputError, match="findings of another checkpoint"):
+        follow(spark, str(root), str(tmp_path / "fresh"), str(tmp_path / "used"))
+    Pages(str(tmp_path / "old" / "table")).append(str(tmp_path / "first"))
+    with pytest.raises(UnusableInputError, match=r"goes with the findings in .*first"):
+        follow(spark, str(root), str(tmp_path / "old"), str(tmp_path / "second"))
     with pytest.raises(UnusableInputError, match="needs --checkpoint"):
         follow_folders([str(root)], master="spark://somewhere:7077")

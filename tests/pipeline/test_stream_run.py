@@ -222,3 +222,20 @@ def test_a_state_of_another_version_is_refused():
     data = follower.dump().replace(b"\xa1v\x01", b"\xa1v\x63")
     with pytest.raises(UnusableInputError, match="another version"):
         RunFollower("run r", data)
+
+
+def test_the_limits_are_those_of_the_reference(request):
+    from thence.pipeline import stream_source
+    from thence.trace import online
+
+    page = (request.config.rootpath / "docs/reference/streaming.md").read_text(encoding="utf-8")
+    rows = [line.strip("|").split("|") for line in page.splitlines() if line.count("|") == 4]
+    said = {row[2].strip(" `"): row[1].strip() for row in rows if row[1].strip()[0].isdigit()}
+    named = {
+        "WAITING_RECORDS_MAX": online.WAITING_RECORDS_MAX,
+        "VECTOR_ENTRIES_MAX": online.VECTOR_ENTRIES_MAX,
+        "PENDING_MAX": online.PENDING_MAX,
+        "FILES_PER_BATCH_MAX": stream_source.FILES_PER_BATCH_MAX,
+        "LISTED_MAX": stream_run.LISTED_MAX,
+    }
+    assert said == {name: f"{value:,}" for name, value in named.items()}

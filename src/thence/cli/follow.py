@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import signal
 import sys
 import tempfile
@@ -16,7 +15,6 @@ import msgspec
 from thence.errors import ThenceError, UnusableInputError
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
     from pyspark.sql.streaming.query import StreamingQuery
 
     from thence.pipeline.stream_run import Finding
@@ -38,8 +36,10 @@ def follow_folders(
 
     0: no rule broken; 1: violations; 2: something could not be read, or there was nothing.
     """
+    from thence.pipeline.session import spark_session
     from thence.pipeline.stream import follow
     from thence.pipeline.stream_files import require_folders
+    from thence.trace.files import join
 
     require_folders(paths)
     with ExitStack() as stack:
@@ -51,8 +51,8 @@ def follow_folders(
             checkpoint = stack.enter_context(
                 tempfile.TemporaryDirectory(prefix="thence-follow-", ignore_cleanup_errors=True)
             )
-        out = out or os.path.join(checkpoint, "findings")
-        session = _session(master, checkpoint)
+        out = out or join(checkpoint, "findings")
+        session = spark_session(master)
         stop = stack.enter_context(_stopped_by_signals())  # after Spark, which sets its own
         query = follow(session, list(paths), checkpoint, out)
         stack.callback(query.stop)
@@ -120,24 +120,6 @@ def _stopped_by_signals() -> Iterator[threading.Event]:
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
-
-
-def _session(master: str | None, checkpoint: str) -> SparkSession:
-    """A session whose own messages go to a file: the terminal is for findings."""
-    from thence.pipeline.session import spark_session
-    from thence.trace.files import is_url
-
-    folder = tempfile.gettempdir() if is_url(checkpoint) else checkpoint
-    os.makedirs(folder, exist_ok=True)
-    sys.stderr.flush()
-    terminal = os.dup(2)
-    try:
-        with open(os.path.join(folder, "spark.log"), "ab") as log:
-            os.dup2(log.fileno(), 2)  # the JVM keeps it, and so do the workers it starts
-        return spark_session(master)
-    finally:
-        os.dup2(terminal, 2)
-        os.close(terminal)
 
 
 class Teller:

@@ -39,7 +39,7 @@ from thence.trace.check import vectors_of
 from thence.trace.columns import KIND_CODE, Columns, Ints, Mask, Part, gather_runs, take_rows
 from thence.trace.index import index_log
 from thence.trace.numbering import KIND_DELIVER, KIND_SEND, Numbering
-from thence.trace.parquet import _part_of_table as part_of_table
+from thence.trace.parquet import part_of_table
 from thence.trace.record import DELIVER, RESTART, SEND, SNAPSHOT, RunInfo
 from thence.trace.run import open_run
 from thence.trace.segments import Quarantine

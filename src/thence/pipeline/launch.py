@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import os
 import re
+import subprocess
 import sys
 import threading
 from collections.abc import Iterator, Mapping
@@ -19,20 +20,25 @@ from thence.errors import UnusableInputError
 
 HELD_LINES_MAX: Final = 1000
 READ_BYTES: Final = 1 << 16
-END_S_MAX: Final = 10
-"""How long the last output of a JVM that ended may take to arrive."""
+END_S_MAX: Final = 30
+"""How long a JVM that was told to may take to end, and its last output to arrive."""
 
 # What a JVM says besides the reason when it does not start, and what it says in any case.
 _CHATTER: Final = re.compile(
     r"WARNING: |\[[\d.]+s\]\[|Using Spark's default|Setting |To adjust |\tat |\s*$"
     r"|[\d/]+ [\d:]+ (?:INFO|WARN) |Error occurred during initialization of VM"
-    r"|Error: (?:Could not create the Java Virtual Machine|A fatal exception has occurred)"
+    r"|Error: (?:Could not create the Java Virtual Machine|A (?:fatal exception|JNI error) has)"
 )
-# Workers of transformWithStateInPandas announce each of their steps.
-_WORKER_CHATTER: Final = re.compile(r"(?:Starting )?Streaming TransformWithState\w* Python worker")
-_THROWN: Final = re.compile(r'(?:Exception in thread "main" )?(?:[a-z]\w*\.)+[A-Z]\w*: ')
+# What is said on success later on: by workers of transformWithState, which announce each of their
+# steps, and by a second session in the same JVM.
+_LATE_CHATTER: Final = re.compile(
+    r"\s*$|Setting Spark log level|(?:Starting )?Streaming TransformWithState\w* Python worker"
+)
+_THROWN: Final = re.compile(
+    r'(?:Exception in thread "main" )?(?:[a-z]\w*\.)+[A-Z]\w*: (?:\[[A-Z_.]+\] )?'
+)
 _ADVICE: Final = (
-    (r"bash.*(?:No such file|not found)", "Spark's launcher needs bash: install it"),
+    (r"\benv: .*bash", "Spark's launcher needs bash: install it"),
     (r"heap|memory|Xmx", "give it another amount of memory"),
     (r"[Bb]ind|[Pp]ort", "free the port, or name another in the settings of the session"),
     (r"[Mm]aster", "see --master"),
@@ -85,7 +91,7 @@ class Output:
                 if len(self._held) < HELD_LINES_MAX:
                     self._held.append(line)
                 return
-        if self._verbose or not (line.isspace() or not line or _WORKER_CHATTER.match(line)):
+        if self._verbose or not _LATE_CHATTER.match(line):
             with contextlib.suppress(OSError, ValueError):  # stderr may be closed by now
                 sys.stderr.write(line + end)
                 sys.stderr.flush()
@@ -112,6 +118,24 @@ def launch(settings: Mapping[str, str], *, verbose: bool = False) -> tuple[Any, 
         raise UnusableInputError(why_not_started(output.to_the_end(), error)) from error
     os.close(output.writing)
     return gateway, output
+
+
+def end(gateway: Any, timeout_s: float = END_S_MAX) -> int | None:
+    """End a JVM without a session: its exit code, None if it still runs then.
+
+    Sessions of this process start a new one afterwards.
+    """
+    from pyspark import SparkContext
+
+    if SparkContext._gateway is gateway:
+        SparkContext._gateway = SparkContext._jvm = None
+    gateway.shutdown()
+    gateway.proc.stdin.close()  # Spark's JVM ends when its input does
+    try:
+        code: int = gateway.proc.wait(timeout_s)
+    except subprocess.TimeoutExpired:
+        return None
+    return code
 
 
 def why_not_started(lines: list[str], error: Exception | None = None) -> str:

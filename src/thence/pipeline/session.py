@@ -26,7 +26,7 @@ from thence.pipeline.archive import (
     make_later,
 )
 from thence.pipeline.jvm import find_java, java_home
-from thence.pipeline.launch import Output, environment, launch, why_not_started
+from thence.pipeline.launch import Output, end, environment, launch, why_not_started
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -169,6 +169,8 @@ def _start(
         except Exception as error:
             # Py4J's errors carry Java's stack; what matters is the exception's own line.
             lines = [line.removeprefix(": ") for line in str(error).splitlines()[1:]]
+            if gateway is not None:
+                end(gateway)  # or the next attempt would be made in a JVM that has failed
             raise UnusableInputError(why_not_started(lines, error)) from error
     if output is not None:
         output.release()

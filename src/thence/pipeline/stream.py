@@ -22,9 +22,11 @@ from pyspark.sql.streaming.stateful_processor import StatefulProcessor, Stateful
 
 from thence.errors import UnusableInputError
 from thence.pipeline.stream_files import Entry, FileLog, require_folders
+from thence.pipeline.stream_pages import Pages
 from thence.pipeline.stream_run import RunFollower
+from thence.pipeline.stream_sink import METADATA
 from thence.pipeline.stream_source import SOURCE, FilesSource
-from thence.trace.files import is_url, join
+from thence.trace.files import is_url, join, kind_of
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -63,6 +65,7 @@ def follow(
     _require_apart(roots, out)
     store = join(checkpoint, "files")
     FileLog(roots, store)  # a checkpoint of other folders is told now, in one sentence
+    _require_same_out(checkpoint, out)
     session = spark.newSession()  # settings of a query are those of its session
     session.conf.set("spark.sql.streaming.stateStore.providerClass", ROCKSDB)
     count = partitions or spark.sparkContext.defaultParallelism
@@ -124,6 +127,22 @@ def findings(spark: SparkSession, out: str) -> DataFrame:
 def _whole(path: str) -> str:
     """A path that means the same wherever it is read."""
     return path if is_url(path) else os.path.abspath(path)
+
+
+def _require_same_out(checkpoint: str, out: str) -> None:
+    """A checkpoint and its table go together: batches are numbered alike, and numbers count."""
+    pages = Pages(join(checkpoint, "table"))
+    before = [msgspec.json.decode(page, type=str) for page in pages.read()]
+    if before and before[0] != out:
+        raise UnusableInputError(
+            f"the checkpoint {checkpoint} goes with the findings in {before[0]}, not in {out}"
+        )
+    if not before:
+        if kind_of(join(out, METADATA)) != "none":
+            raise UnusableInputError(
+                f"{out} holds the findings of another checkpoint: choose another folder"
+            )
+        pages.append(out)
 
 
 def _require_apart(roots: Sequence[str], ours: str) -> None:

@@ -12,10 +12,11 @@ import sys
 import tempfile
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from thence.pipeline.archive import SWITCH, Archive, archive_for, install, joined
 from thence.pipeline.jvm import find_java
+from thence.pipeline.launch import end
 from thence.pipeline.session import spark_home, spark_session
 
 if TYPE_CHECKING:
@@ -56,12 +57,10 @@ def make(archive: Archive, folder: Path) -> bool:
         "spark.sql.shuffle.partitions": "2",
     }
     session = spark_session("local[2]", MEMORY, settings)
-    gateway: Any = session.sparkContext._gateway
+    gateway = session.sparkContext._gateway
     exercise(session, folder)
     session.stop()
-    gateway.shutdown()
-    gateway.proc.stdin.close()  # what tells Spark's JVM to end
-    if gateway.proc.wait(timeout=END_S_MAX) != 0 or not part.is_file():
+    if end(gateway, END_S_MAX) != 0 or not part.is_file():
         return False
     install(archive, part)
     return True

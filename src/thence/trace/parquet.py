@@ -62,7 +62,7 @@ def read_parquet(
         table = _read(path, columns, groups)
         table = _with_changes(path, table, present, groups)
         first_row = sum(sizes[: groups[0]]) if groups else 0
-        return _part_of_table(path, table, first_row, quarantine)
+        return part_of_table(path, table, first_row, quarantine)
     except (pa.ArrowException, OSError, ValueError, IndexError) as error:
         first_line = str(error).splitlines()[0] if str(error) else type(error).__name__
         quarantine.add(path, None, f"not a readable Parquet segment: {first_line}")
@@ -92,7 +92,8 @@ def _with_changes(
     return table
 
 
-def _part_of_table(path: str, table: pa.Table, first_row: int, quarantine: Quarantine) -> Part:
+def part_of_table(path: str, table: pa.Table, first_row: int, quarantine: Quarantine) -> Part:
+    """The good rows of a table of trace columns; ``path`` and ``first_row`` name the bad ones."""
     names: dict[str, int] = {}
     kinds = _codes(table["kind"], KIND_CODE.copy())
     start, context_node, context_seq = _contexts(table, names)

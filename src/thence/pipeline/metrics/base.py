@@ -210,27 +210,35 @@ def summarise(
     """
     about = frames.runs.select("run", *ABOUT_RUN)
     rows = (
-        observations.unionByName(_reasons(series, population), allowMissingColumns=True)
+        _tallied(observations)
+        .unionByName(_reasons(series, population), allowMissingColumns=True)
         .join(F.broadcast(about), "run")
         .withColumns(_absent(observations))
     )
     sets = [["series", *LEVELS[level]] for level in levels]
     found = rows.groupingSets(sets, *_KEYS).agg(
         F.grouping_id().alias("grouping"),
-        F.count("value").alias("count"),
-        F.avg("value").alias("mean"),
-        F.percentile("value", list(PERCENTILES.values())).alias("percentiles"),
+        F.sum("tally").alias("count"),
+        (F.sum(F.col("value") * F.col("tally")) / F.sum("tally")).alias("mean"),
+        F.percentile("value", list(PERCENTILES.values()), F.col("tally")).alias("percentiles"),
         F.max("value").alias("max"),
         F.min("lacks").alias("lacks"),
     )
     units = F.create_map(*(F.lit(text) for one in series for text in (one.name, one.unit)))
     at = {name: F.col("percentiles")[place] for place, name in enumerate(PERCENTILES)}
-    return (
-        found.where(_is_group(levels))
-        .withColumns({"level": _level(levels), "unit": units[F.col("series")], **at})
-        .withColumn("lacks", F.when(F.col("count") == 0, F.col("lacks")))
-        .select(*METRIC_COLUMNS)
-    )
+    columns = {
+        "level": _level(levels),
+        "unit": units[F.col("series")],
+        "count": F.coalesce("count", F.lit(0)),
+        "lacks": F.when(F.col("count").isNull(), F.col("lacks")),
+        **at,
+    }
+    return found.where(_is_group(levels)).withColumns(columns).select(*METRIC_COLUMNS)
+
+
+def _tallied(observations: DataFrame) -> DataFrame:
+    """How often each value occurs at a node: what goes to every level is much less then."""
+    return observations.groupBy(*observations.columns).agg(F.count(F.lit(1)).alias("tally"))
 
 
 def _reasons(series: Sequence[Series], population: DataFrame) -> DataFrame:

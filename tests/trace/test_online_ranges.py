@@ -10,10 +10,12 @@ from thence.trace.online_ranges import (
     above,
     add,
     add_range,
+    common,
     first_gap,
     has,
     minus,
     numbers,
+    size,
     top,
     up_to,
 )
@@ -37,8 +39,9 @@ def build(steps: list[tuple[int, int]]) -> tuple[Ranges, set[int]]:
 @given(STEPS)
 def test_the_numbers_are_those_that_were_put_in_and_ranges_do_not_touch(steps):
     ranges, plain = build(steps)
-    assert numbers(ranges) == sorted(plain)
+    assert list(numbers(ranges)) == sorted(plain)
     assert all(ranges[at] + 1 < ranges[at + 1] for at in range(1, len(ranges) - 1, 2))
+    assert size(ranges) == len(plain)
     assert top(ranges) == max(plain, default=0)
 
 
@@ -47,7 +50,7 @@ def test_questions_are_answered_as_by_a_set(steps, one, other):
     ranges, plain = build(steps)
     assert has(ranges, one) == (one in plain)
     assert above(ranges, one) == min((seq for seq in plain if seq > one), default=0)
-    assert numbers(up_to(ranges, one)) == sorted(seq for seq in plain if seq <= one)
+    assert list(numbers(up_to(ranges, one))) == sorted(seq for seq in plain if seq <= one)
     absent = [seq for seq in range(max(1, one), other + 1) if seq not in plain]
     assert first_gap(ranges, max(1, one), other) == min(absent, default=0)
 
@@ -56,4 +59,5 @@ def test_questions_are_answered_as_by_a_set(steps, one, other):
 def test_a_difference_is_that_of_the_sets(steps, others):
     ranges, plain = build(steps)
     other, taken = build(others)
-    assert numbers(minus(ranges, other)) == sorted(plain - taken)
+    assert list(numbers(minus(ranges, other))) == sorted(plain - taken)
+    assert list(numbers(common(ranges, other))) == sorted(plain & taken)

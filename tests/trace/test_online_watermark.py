@@ -223,3 +223,20 @@ def test_messages_to_some_members_are_forgotten_when_these_have_them():
     assert max(size for _, size in sizes) < 1500
     assert checker.close(about) == []
     assert not checker.needs_batch
+
+
+def test_numbers_far_apart_cost_nothing():
+    """A log may name any number; none of them is gone through one by one."""
+    far = 2**40 - 1
+    for guarantee in ("causal", "total"):
+        about = info("a", "b", guarantee=guarantee, tags="none")
+        checker = OnlineChecker("r", about, retain=1)
+        made = log_of("a", f"send a:1; stable a:1; send a:{far - 1}; send a:{far}; end")
+        made += log_of("b", f"deliver a:1; deliver a:{far}; stable a:{far}; deliver b:{far}; end")
+        told = checker.feed(made)
+        cover = (Dot("a", far), Dot("zz", far))
+        join = Record(run="r", node="c", pos=0, kind="snapshot", context=cover, stable=())
+        told += checker.feed([join, *log_of("c", f"snapshot; stable a:{far}; end")[1:]])
+        told += checker.close(about)
+        assert "send-gap" in {v.rule for v in told}
+        assert "more than" in checker.needs_batch  # to list what a snapshot brought is not for here

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 from thence.trace.online_order import judge_order
-from thence.trace.online_ranges import minus, numbers, up_to
+from thence.trace.online_ranges import minus, numbers, size, up_to
 from thence.trace.online_replay import Replay
 from thence.trace.online_stable import waits_for
 from thence.trace.online_state import Log
 from thence.trace.record import RunInfo
+
+UNTOLD_MAX: Final = 1 << 20
+"""Messages of one origin that a node has and was not told of: a snapshot may name any number."""
 
 
 def judge_end(replay: Replay, info: RunInfo) -> None:
@@ -45,7 +50,11 @@ def _judge_untold(replay: Replay, log: Log) -> None:
     for number, origin in enumerate(replay.state.origins):
         if origin.is_stream:
             continue
-        for seq in numbers(minus(log.there[number], log.told[number])):
+        untold = minus(log.there[number], log.told[number])
+        if size(untold) > UNTOLD_MAX:
+            replay.give_up(f"{log.name} was not told of more than {UNTOLD_MAX} messages")
+            return
+        for seq in numbers(untold):
             if replay.is_dropped((number, seq)):
                 replay.give_up(f"{log.name} was never told of {replay.dot((number, seq))}")
                 return

@@ -8,10 +8,15 @@ if they are there in the last life.
 
 from __future__ import annotations
 
-from thence.trace.online_ranges import add, has, minus, numbers
+from typing import Final
+
+from thence.trace.online_ranges import add, common, has, minus, numbers, size
 from thence.trace.online_replay import Replay
 from thence.trace.online_state import Found, Log, Pair, Snap
 from thence.trace.online_watermark import needed_logs
+
+BROUGHT_MAX: Final = 1 << 16
+"""Messages of one origin that a snapshot brought and others have not compared yet."""
 
 Places = dict[Pair, int]
 """Where each message came at one node, by position."""
@@ -22,7 +27,7 @@ def forget_order(replay: Replay, log: Log) -> None:
     log.order = [one for one in log.order if has(log.there[one[0]], one[1])]
     for snap in log.snaps:
         for number, ranges in enumerate(snap.brought):
-            snap.brought[number] = minus(ranges, minus(ranges, log.there[number]))
+            snap.brought[number] = common(ranges, log.there[number])
     for number, ranges in enumerate(replay.state.settled):
         if minus(ranges, log.there[number]):
             replay.give_up(f"{log.name} began again before what was compared with others")
@@ -39,7 +44,7 @@ def settle_order(replay: Replay) -> None:
         return
     _settle_agreed(replay, active)
     places = {name: _places(replay, log) for name, log in state.logs.items()}
-    while True:
+    while not state.gave_up:
         block = _block(replay, active, places)
         if not block:
             return
@@ -86,7 +91,11 @@ def _places(replay: Replay, log: Log) -> Places:
     places: Places = {(number, seq): pos for number, seq, pos in log.order}
     for snap in log.snaps:
         for number, ranges in enumerate(snap.brought):
-            for seq in numbers(minus(ranges, replay.state.settled[number])):
+            fresh = minus(ranges, replay.state.settled[number])
+            if size(fresh) > BROUGHT_MAX:
+                replay.give_up(f"a snapshot of {log.name} brought more than {BROUGHT_MAX} messages")
+                return {}
+            for seq in numbers(fresh):
                 places[number, seq] = snap.pos
     return places
 

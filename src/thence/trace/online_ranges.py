@@ -8,6 +8,7 @@ long it is, and a list of integers is what a checkpoint can hold as it stands.
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
+from collections.abc import Iterator
 
 Ranges = list[int]
 
@@ -90,10 +91,17 @@ def minus(ranges: Ranges, other: Ranges) -> Ranges:
     return left
 
 
-def numbers(ranges: Ranges) -> list[int]:
-    """Every number of a small set."""
-    return [
-        seq
-        for at in range(0, len(ranges), 2)
-        for seq in range(ranges[at], ranges[at + 1] + 1)
-    ]  # fmt: skip
+def common(ranges: Ranges, other: Ranges) -> Ranges:
+    """What is in both."""
+    return minus(ranges, minus(ranges, other))
+
+
+def size(ranges: Ranges) -> int:
+    """How many numbers there are."""
+    return sum(ranges[1::2]) - sum(ranges[::2]) + len(ranges) // 2
+
+
+def numbers(ranges: Ranges) -> Iterator[int]:
+    """Every number, ascending.  A log may name any number: look at ``size`` before taking all."""
+    for at in range(0, len(ranges), 2):
+        yield from range(ranges[at], ranges[at + 1] + 1)

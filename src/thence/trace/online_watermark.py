@@ -11,7 +11,7 @@ from __future__ import annotations
 from bisect import bisect_right
 from typing import Final
 
-from thence.trace.online_ranges import add_range, has, minus, numbers, up_to
+from thence.trace.online_ranges import above, add_range, common, has, minus, numbers, up_to
 from thence.trace.online_replay import Replay
 from thence.trace.online_stable import settle_phantom
 from thence.trace.online_state import Log, Origin, Pair
@@ -55,9 +55,32 @@ def _reach(replay: Replay, logs: list[Log], number: int, retain: int) -> int:
     """How far an origin is done with everywhere, less what is retained."""
     origin = replay.state.origins[number]
     last, seq = origin.floor - retain, origin.base
-    while seq < last and all(is_done(replay, log, (number, seq + 1)) for log in logs):
-        seq += 1
+    while seq < last:
+        if not has(origin.sent, seq + 1):
+            end = _end_of_hole(replay, logs, number, seq + 1, last)
+            if end == seq:
+                break
+            seq = end
+        elif all(is_done(replay, log, (number, seq + 1)) for log in logs):
+            seq += 1
+        else:
+            break
     return seq
+
+
+def _end_of_hole(replay: Replay, logs: list[Log], number: int, first: int, last: int) -> int:
+    """The last of the messages from ``first`` on that nobody sent and nobody waits to be told of.
+
+    A log may go from 1 to a billion: the hole is looked at as a whole.
+    """
+    origin = replay.state.origins[number]
+    end = min(last, (above(origin.sent, first) or last + 1) - 1)
+    for log in logs:
+        here = common([first, end], log.there[number]) if end >= first else []
+        untold = minus(here, log.told[number]) if replay.tells and not origin.is_stream else []
+        if untold:
+            end = untold[0] - 1
+    return end
 
 
 def is_done(replay: Replay, log: Log, dot: Pair) -> bool:
@@ -94,6 +117,7 @@ def is_whole(replay: Replay, log: Log) -> bool:
         absent = minus([1, origin.base], here)
         if absent and replay.state.has_recipients:
             return False
+        absent = common(absent, origin.sent)
         if not all(is_done(replay, log, (number, seq)) for seq in numbers(absent)):
             return False
     return True
@@ -110,7 +134,9 @@ def _close(replay: Replay, limits: list[int]) -> None:
                 past = replay.down((number, limits[number]))
                 if all(seq <= limit for seq, limit in zip(past, limits, strict=False)):
                     break
-                limits[number] -= 1
+                # What nobody sent has the past of the message before it.
+                at = bisect_right(origin.seqs, limits[number]) - 1
+                limits[number] = origin.seqs[at] - 1 if at >= 0 else origin.base
                 changed = True
 
 

@@ -170,6 +170,9 @@ OF_LOGS: Final = (*OF_RUNS, "node")
 OVER_TIME: Final = (*OF_LOGS, "time")
 PERCENTILES: Final = {"p50": 0.5, "p90": 0.9, "p99": 0.99, "p999": 0.999}
 _KEYS: Final = ("series", *ABOUT_RUN, "run", "node", "bucket_us")
+_OPTIONAL: Final = (("node", "string"), ("bucket_us", "bigint"))
+_DIVIDES: Final = {"node": "node", "time": "bucket_us", "experiment": "experiment"}
+"""By level, what it divides by."""
 METRIC_COLUMNS: Final = (
     "series", "unit", "level", "run", "node", *ABOUT_RUN, "bucket_us",
     "count", "mean", *PERCENTILES, "max", "lacks",
@@ -209,12 +212,11 @@ def summarise(
     conditions of ``Series.lacks`` speak of: each has its rows, observed or not.
     """
     about = frames.runs.select("run", *ABOUT_RUN)
-    rows = (
-        _tallied(observations)
-        .unionByName(_reasons(series, population), allowMissingColumns=True)
-        .join(F.broadcast(about), "run")
-        .withColumns(_absent(observations))
-    )
+    # How often each value occurs at a node: what goes to every level is much less then.
+    tallied = observations.groupBy(*observations.columns).agg(F.count(F.lit(1)).alias("tally"))
+    rows = tallied.unionByName(_reasons(series, population), allowMissingColumns=True)
+    absent = {name: F.lit(None).cast(kind) for name, kind in _OPTIONAL if name not in rows.columns}
+    rows = rows.join(F.broadcast(about), "run").withColumns(absent)
     sets = [["series", *LEVELS[level]] for level in levels]
     found = rows.groupingSets(sets, *_KEYS).agg(
         F.grouping_id().alias("grouping"),
@@ -236,11 +238,6 @@ def summarise(
     return found.where(_is_group(levels)).withColumns(columns).select(*METRIC_COLUMNS)
 
 
-def _tallied(observations: DataFrame) -> DataFrame:
-    """How often each value occurs at a node: what goes to every level is much less then."""
-    return observations.groupBy(*observations.columns).agg(F.count(F.lit(1)).alias("tally"))
-
-
 def _reasons(series: Sequence[Series], population: DataFrame) -> DataFrame:
     """A row without a value for each series of each of the population: why it may have none."""
     pairs = []
@@ -254,20 +251,8 @@ def _reasons(series: Sequence[Series], population: DataFrame) -> DataFrame:
     return long.select(*kept, "pair.*")
 
 
-def _absent(observations: DataFrame) -> dict[str, Column]:
-    kinds = {"node": "string", "bucket_us": "bigint"}
-    return {
-        name: F.lit(None).cast(kind)
-        for name, kind in kinds.items()
-        if name not in observations.columns
-    }
-
-
-_DIVIDES: Final = {"node": "node", "time": "bucket_us", "experiment": "experiment"}
-"""By level, what it divides by: what does not have one is no group of that level."""
-
-
 def _is_group(levels: Sequence[str]) -> Column:
+    """False for what lacks the thing that its level divides by."""
     is_group = F.lit(True)
     for level in levels:
         if level in _DIVIDES:
@@ -277,7 +262,6 @@ def _is_group(levels: Sequence[str]) -> Column:
 
 
 def _level(levels: Sequence[str]) -> Column:
-    """The level of a row."""
     pairs = (F.lit(text) for level in levels for text in (_grouping(level), level))
     return F.create_map(*pairs)[F.col("grouping")]
 

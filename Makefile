@@ -6,8 +6,7 @@ BIN := $(VENV)/bin
 # The interpreter for a new .venv; empty: the first of PYTHONS that is 3.11 or later.
 PYTHON ?=
 PYTHONS := python3.13 python3.12 python3.11 python3 python
-# Tests that share the Spark session run in one process.
-PYTEST := $(BIN)/python -m pytest -q --dist loadgroup
+PYTEST := $(BIN)/python -m pytest -q
 # Test processes; how many times as many random executions make soak tries.
 JOBS ?= 2
 SOAK_SEEDS ?= 50

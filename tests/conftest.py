@@ -2,16 +2,17 @@
 
 - The header says which form of the flagship is tested, and warns when it is older than its source.
 - There is one Spark session: starting it takes longer than most tests, so it happens once a run,
-  when a test first asks for it.  With xdist, tests that ask for it run on one worker: the Makefile
-  passes ``--dist loadgroup``.
+  when a test first asks for it.  With xdist, test files that ask for it run on one worker.
 - THENCE_FORBID_SKIPS=1 (CI) turns skipped tests into a failed run that lists them.
 """
 
 from __future__ import annotations
 
 import os
+import re
 import tomllib
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -28,14 +29,6 @@ SKIPS = pytest.StashKey[dict[str, str]]()
 def root() -> Path:
     """The root of the repository."""
     return ROOT
-
-
-@pytest.hookimpl(tryfirst=True)
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """One worker for whatever takes the session; before xdist reads the marks."""
-    for item in items:
-        if "spark" in getattr(item, "fixturenames", ()):
-            item.add_marker(pytest.mark.xdist_group("spark"))
 
 
 @pytest.fixture(scope="session")
@@ -62,6 +55,31 @@ def spark(tmp_path_factory: pytest.TempPathFactory, root: Path) -> Iterator[Any]
     )
     yield session
     session.stop()
+
+
+ASKS_FOR_SPARK = re.compile(r"def \w+\([^)]*\bspark\b|usefixtures\(\"spark\"\)")
+
+
+@cache
+def asks_for_spark(file: str) -> bool:
+    """Whether a test file uses the session."""
+    path = ROOT / file
+    return path.is_file() and ASKS_FOR_SPARK.search(path.read_text(encoding="utf-8")) is not None
+
+
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
+    """Files that use the session are one piece of work; every other test is one of its own.
+
+    What ``--dist loadgroup`` is for, but xdist 3.8 marks groups in node ids, which pytest 9.2 no
+    longer lets it change.
+    """
+    from xdist.scheduler import LoadScopeScheduling
+
+    class Scheduling(LoadScopeScheduling):
+        def _split_scope(self, nodeid: str) -> str:
+            return "spark" if asks_for_spark(nodeid.partition("::")[0]) else nodeid
+
+    return Scheduling(config, log)
 
 
 def pytest_report_header() -> str:

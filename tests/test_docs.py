@@ -73,7 +73,6 @@ def test_the_first_example_fits_a_glance():
     assert len([line for line in first.splitlines() if line.strip()]) <= README_LINES_MAX
 
 
-@pytest.mark.xdist_group("spark")
 @pytest.mark.usefixtures("spark")
 def test_commands_print_what_the_readme_shows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.chdir(tmp_path)

@@ -10,7 +10,7 @@ from thence.cli.main import main
 from thence.engine.registry import ENGINES
 
 Capture = pytest.CaptureFixture[str]
-pytestmark = [pytest.mark.xdist_group("spark"), pytest.mark.usefixtures("spark")]
+pytestmark = pytest.mark.usefixtures("spark")
 
 
 @pytest.mark.parametrize("engine", ENGINES)

@@ -45,7 +45,8 @@ def test_without_out_nothing_is_written(
 
 def test_lines_on_request(tmp_path: Path):
     assert main([*SMALL, "--out", str(tmp_path), "--form", "jsonl"]) == 0
-    assert sorted(path.suffix for path in tmp_path.iterdir()) == [".closed", ".json", *[".jsonl"] * 3]
+    suffixes = sorted(path.suffix for path in tmp_path.iterdir())
+    assert suffixes == [".closed", ".json", *[".jsonl"] * 3]
 
 
 def test_a_folder_that_is_not_empty_is_left_alone(tmp_path: Path, capsys: Capture):

@@ -6,12 +6,9 @@ import runpy
 from pathlib import Path
 from typing import Any
 
-import pytest
 from pyspark.sql import SparkSession
 
 from tests.test_docs import blocks, printed
-
-pytestmark = pytest.mark.xdist_group("spark")
 
 
 def test_the_guide_runs_and_prints_what_it_shows(spark: SparkSession):

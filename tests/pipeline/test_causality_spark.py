@@ -20,8 +20,6 @@ from thence.pipeline.causality.spark import check_on_spark
 from thence.trace.check import check_paths
 from thence.trace.verdict import RULES
 
-pytestmark = pytest.mark.xdist_group("spark")
-
 BROKEN_EACH = 35  # static and dynamic
 
 

@@ -12,9 +12,10 @@ import re
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -27,7 +28,7 @@ from thence.pipeline.jvm import find_java, java_home
 from thence.pipeline.session import spark_home
 from thence.trace.check import check_paths
 
-pytestmark = [pytest.mark.xdist_group("spark"), pytest.mark.timeout(600)]
+pytestmark = pytest.mark.timeout(600)
 
 START_S_MAX = 120
 END_S_MAX = 30
@@ -215,15 +216,14 @@ session.stop()
 """
 
 
-@pytest.mark.parametrize("way", ["plain", "submitted"])
+@pytest.mark.parametrize(("way", "make"), [("plain", broken), ("submitted", broken_dynamic)])
 def test_the_check_on_a_cluster_gives_the_verdict_of_one_process(
-    way: str, cluster: str, tmp_path: Path
+    way: str, make: Callable[[int], Any], cluster: str, tmp_path: Path
 ):
     runs, program, out = tmp_path / "runs", tmp_path / "check.py", tmp_path / "report.json"
     runs.mkdir()
-    for number, make in enumerate((broken, broken_dynamic)):
-        logs, info = make(number + 3)
-        write_run(runs / str(number), records_of(logs), info, number)
+    logs, info = make(4)
+    write_run(runs / "one", records_of(logs), info, 4)
     program.write_text(CHECK)
     if way == "plain":
         run_plain(cluster, program, runs, out, json.dumps(SETTINGS))

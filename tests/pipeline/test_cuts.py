@@ -38,8 +38,6 @@ from thence.pipeline.cuts import (
 )
 from thence.pipeline.frames import Messages, messages_of
 
-pytestmark = pytest.mark.xdist_group("spark")
-
 MAKERS = (execution, broken, dynamic_execution, broken_dynamic)
 SEEDS = 15
 Cuts = dict[str, dict[str, int]]

@@ -30,8 +30,6 @@ from thence.errors import UnusableInputError
 from thence.pipeline import folds
 from thence.pipeline.folds import FOLDS, Fold, Operation, decode_json, fold_named, materialise
 
-pytestmark = pytest.mark.xdist_group("spark")
-
 MAKERS = (execution, dynamic_execution)
 SEEDS = 25
 

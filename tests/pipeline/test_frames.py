@@ -13,8 +13,6 @@ from thence.errors import UnusableInputError
 from thence.pipeline.frames import messages_of, require_columns
 from thence.pipeline.order import causal_order
 
-pytestmark = pytest.mark.xdist_group("spark")
-
 
 def test_missing_columns_are_told_with_what_was_expected_and_what_is_there(spark: SparkSession):
     frame = frame_of(spark, []).drop("pos", "dot_seq")

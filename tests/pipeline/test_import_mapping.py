@@ -19,8 +19,6 @@ from thence.pipeline.tables import EVENTS, PLAIN
 from thence.trace.check import check_paths
 from thence.trace.record import RunInfo
 
-pytestmark = pytest.mark.xdist_group("spark")
-
 ROWS = [
     # job, host, op, n, sender, at, seen, body, rack
     ("j", 1, "publish", 1, 1, 10, {}, "hello", "x"),

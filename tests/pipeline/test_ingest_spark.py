@@ -36,8 +36,6 @@ from thence.pipeline.tables import (
 )
 from thence.trace.check import check_paths
 
-pytestmark = pytest.mark.xdist_group("spark")
-
 # Names that Spark would take for something else, or that a file system would not take.
 RUNS = ["7", "007", "1e5", "-1", "2024-01-01", "NaN", "Infinity", "a=b/c", "é", "x y", "100%", "A",
         "a", "__HIVE_DEFAULT_PARTITION__", ".", "#1", "r"]  # fmt: skip

@@ -18,18 +18,15 @@ from tests.pipeline.runs import write_run
 from tests.trace.dynamics import dynamic_execution
 from tests.trace.executions import execution, records_of
 from thence.engine.base import EngineOptions
-from thence.pipeline import metrics
 from thence.pipeline.measure import SUMMARY_FILE, measure, read_frames, read_metric
 from thence.pipeline.metrics import METRICS
-from thence.pipeline.metrics.base import LEVELS, METRIC_COLUMNS, TABLES
+from thence.pipeline.metrics.base import METRIC_COLUMNS, TABLES
 from thence.sim.network import NetworkOptions
 from thence.sim.run import SimulationOptions, run_info, simulate
 from thence.sim.workload import WorkloadOptions
 from thence.trace.reader import read_records
-from thence.trace.record import Record, RunInfo, info_from_json, info_to_json
+from thence.trace.record import info_from_json, info_to_json
 from thence.trace.writer import RunWriter
-
-pytestmark = pytest.mark.xdist_group("spark")
 
 Row = dict[str, Any]
 LOSSY = NetworkOptions(loss=0.2)
@@ -177,17 +174,6 @@ def test_the_reason_is_the_one(tables: Tables):
         assert lacks(tables, name, series, run) == reason, (name, series, run)
 
 
-def test_folder_and_table_agree():
-    folder = Path(metrics.__file__).parent
-    modules = {path.stem for path in folder.glob("*.py")} - {"__init__", "base"}
-    assert modules == set(METRICS)
-    for name, metric in METRICS.items():
-        assert metric.name == name
-        assert metric.compute.__module__ == f"thence.pipeline.metrics.{name}"
-        assert metric.description
-        assert metric.unit
-
-
 def test_progress_is_told_and_the_summary_is_written(tables: Tables):
     assert tables.steps[-1] == ("computing metrics", len(METRICS), len(METRICS))
     summary = json.loads((tables.out / SUMMARY_FILE).read_bytes())
@@ -204,26 +190,3 @@ def test_what_was_written_is_read_as_frames(tables: Tables):
     for name, columns in TABLES.items():
         assert getattr(frames, name).columns == list(columns)
     assert read_metric(tables.spark, tables.out, "memory").columns == list(METRIC_COLUMNS)
-
-
-def test_the_levels_are_documented():
-    page = Path(__file__).parents[2] / "docs/reference/metrics.md"
-    text = page.read_text(encoding="utf-8")
-    for level in LEVELS:
-        assert f"| `{level}` |" in text
-    for name, metric in METRICS.items():
-        assert f"\n## {name}\n" in text
-        for series in metric.series:
-            assert f"| `{series.name}` | {series.unit} |" in text
-    for name, columns in TABLES.items():
-        assert f"### {name}" in text
-        assert all(f"| `{column}` |" in text for column in columns)
-
-
-def test_records_of_the_brute_force_are_those_of_the_files(tables: Tables):
-    """The oracle reads the same runs."""
-    assert {run.info.run for run in tables.runs} >= set(SIMULATED)
-    assert all(
-        isinstance(record, Record) for log in tables.runs[0].brute.logs.values() for record in log
-    )
-    assert isinstance(tables.runs[0].info, RunInfo)

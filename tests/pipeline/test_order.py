@@ -35,8 +35,6 @@ from thence.pipeline.order import (
     happens_before,
 )
 
-pytestmark = pytest.mark.xdist_group("spark")
-
 MAKERS = (execution, broken, dynamic_execution, broken_dynamic)
 SEEDS = 15
 

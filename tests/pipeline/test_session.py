@@ -24,8 +24,6 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import SparkSession
 
-pytestmark = pytest.mark.xdist_group("spark")
-
 # What Spark's scripts and Hadoop's file system call.
 PROGRAMS = ("bash", "sh", "env", "dirname", "ps", "head", "uname", "chmod", "ls", "readlink")
 # In a process of its own: no Java on PATH, no home, first without bash, then with too much memory.

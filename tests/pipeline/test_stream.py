@@ -27,8 +27,6 @@ from thence.trace.record import RunInfo
 from thence.trace.verdict import Violation
 from thence.trace.writer import RunWriter
 
-pytestmark = pytest.mark.xdist_group("spark")
-
 
 def write_some(folder: Path, run: str, wrong: bool, half: threading.Event | None = None) -> None:
     """Two nodes and some messages in segments of three records; ``wrong``: one out of order.

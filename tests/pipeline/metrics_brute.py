@@ -32,7 +32,7 @@ def with_arrivals(rng: random.Random, logs: Logs) -> Logs:
                 start = at + 1
             if event["kind"] != "deliver":
                 continue
-            low = min(at, max(start, at - rng.choice((0, 2, 5, 12))))
+            low = min(at, max(start, at - rng.choice((0, 3, 8, 20))))
             arrival = rng.randint(low, at)
             if rng.random() < share:
                 before.setdefault(arrival, []).append({"kind": "receive", "dot": event["dot"]})

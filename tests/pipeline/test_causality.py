@@ -19,8 +19,8 @@ from thence.pipeline.causality import check as check_module
 from thence.pipeline.causality.judge import flow_log
 from thence.trace.check import check_paths
 
-BROKEN = 150
-CORRECT = 40
+BROKEN = 80
+CORRECT = 30
 SOAK_BROKEN = 1500
 
 

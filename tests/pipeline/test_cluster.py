@@ -178,6 +178,7 @@ def run(command: list[object]) -> None:
     assert done.returncode == 0, done.stdout[-4000:] + done.stderr[-8000:]
 
 
+@pytest.mark.soak
 @pytest.mark.parametrize("way", ["plain", "submitted"])
 def test_work_is_shared_by_executors_with_this_python(
     way: str, cluster: str, shared: Path, tmp_path: Path

@@ -102,6 +102,16 @@ def test_a_bad_line_does_not_lend_its_time_to_a_good_one(tmp_path: Path):
     assert (delivered["t_receive"], delivered["t_deliver"]) == (10, 30)
 
 
+def test_of_records_with_one_position_the_first_read_gives_its_time(tmp_path: Path):
+    again = [{**LINES[1], "t_us": 888}, {**LINES[1], "t_us": 999}]
+    run = write(tmp_path / "run", lines=[*LINES, again[0]])
+    later = json.dumps({"v": 1, "run": "r", "node": "a", **again[1]})
+    (run / "a2.jsonl").write_text(later + "\n")
+    measure([run], tmp_path / "out")
+    (delivered,) = (row for row in rows(tmp_path / "out", "latency") if not row["own"])
+    assert delivered["t_deliver"] == 30
+
+
 def test_a_bad_row_of_parquet_does_neither(tmp_path: Path):
     folder = write(tmp_path / "run", lines=[])
     (folder / "a.jsonl").unlink()

@@ -184,14 +184,11 @@ class _Completing:
         numbering, index = facts.run.numbering, log.index
         self._soonest = suffix_min(seen.complete, numbering)
         last = index.phantom_id - 1
-        which = np.arange(len(last))
         self._announcer = np.searchsorted(numbering.base, index.phantom_id, side="right") - 1
-        knows = context_vectors(facts.run, facts.vectors, index.phantom_context, slice(None))
-        knows[self._announcer, which] = np.maximum(knows[self._announcer, which], last)
-        self._knows = knows
+        # What a phantom says of its announcer's own messages is moot: an event's dot has arrived.
+        self._knows = context_vectors(facts.run, facts.vectors, index.phantom_context, slice(None))
         earlier = prefix_max(expected_here(seen.complete, seen.for_node), numbering)[last]
-        heard = np.maximum(index.phantom_at, life.start)  # phantoms are not taken back
-        self._usable = np.maximum(heard, earlier).astype(np.int32)
+        self._usable = np.maximum(index.phantom_at, earlier).astype(np.int32)
 
     def rows(self) -> Ints:
         """By stable event: the row, or NEVER.

@@ -139,8 +139,8 @@ def test_a_phantom_waits_for_the_earlier_messages_that_are_for_this_node():
 
 def test_a_dot_with_a_stream_has_no_condition_to_complete():
     logs = {
-        "a": log("send a/s:1"),
-        "b": log("receive a/s:1", "deliver a/s:1", "stable a/s:1"),
+        "a": log("send a/s:1", "send a:1 < a/s:1"),
+        "b": log("receive a/s:1", "deliver a/s:1", "receive a:1", "deliver a:1", "stable a/s:1"),
     }
     assert completing(logs, "b") == {"a/s:1": None}
 

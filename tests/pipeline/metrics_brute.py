@@ -66,27 +66,31 @@ class Life:
             dot: at for at, kind, dot in good if kind == "stable" and dot in brute.there(states[at])
         }
         self.stables = {dot for _, kind, dot in good if kind == "stable"}
-        self.received = self.first(log, "receive", end)
+        self.arrivals: dict[D, int] = {}
+        self.find_what_came(end)
+        came = dict(self.arrivals)
         self.received = {
             dot: at
-            for dot, at in self.received.items()
-            if base(dot[0]) != node and not at > self.delivered.get(dot, at)
+            for dot, at in self.first(log, "receive", end).items()
+            if base(dot[0]) != node and at <= min(self.delivered.get(dot, at), came.get(dot, at))
         }
         self.ready = {
             dot: at
             for dot, at in self.first(log, "ready", end).items()
-            if not at > self.delivered.get(dot, at) and not at < self.received.get(dot, at)
+            if self.received.get(dot, at) <= at <= self.delivered.get(dot, at)
+            and (base(dot[0]) == node or at <= came.get(dot, at))
         }
-        self.find_arrivals(end)
+        for dot, at in self.received.items():
+            self.arrive(dot, at)
 
     def first(self, log: list[Record], kind: str, end: int) -> dict[D, int]:
         rows = [at for at in range(self.start, end) if log[at].kind == kind]
         return {pair(log[at].dot): at for at in reversed(rows)}
 
-    def find_arrivals(self, end: int) -> None:
+    def find_what_came(self, end: int) -> None:
+        """What was there without being received: own, carried, or of a snapshot."""
         brute, node = self.brute, self.node
-        states, log = brute.states[node], brute.logs[node]
-        self.arrivals: dict[D, int] = {}
+        states = brute.states[node]
         if self.number:
             carried = states[self.start + 1]
             for dot in carried.taken if not brute.total else carried.delivered | carried.sent:
@@ -95,9 +99,8 @@ class Life:
             if kind == "snapshot" and self.start <= at < end:
                 for dot in up_to(record.context or ()) - brute.there(states[at]):
                     self.arrive(dot, at)
-        for dot, at in (*self.sent.items(), *self.received.items()):
+        for dot, at in self.sent.items():
             self.arrive(dot, at)
-        assert len(log) >= end
 
     def arrive(self, dot: D, at: int) -> None:
         self.arrivals[dot] = min(at, self.arrivals.get(dot, at))

@@ -18,6 +18,7 @@ from tests.seeds import seeds
 from tests.trace.dynamics import broken_dynamic
 from tests.trace.executions import broken, records_of
 from thence.errors import TraceError, UnusableInputError
+from thence.pipeline.ingest import ingest
 from thence.pipeline.measure import SUMMARY_FILE, Measured, chosen_metrics, measure_tables
 from thence.pipeline.metrics import METRICS
 from thence.pipeline.metrics.base import TABLES
@@ -219,3 +220,14 @@ def test_a_metric_is_chosen_by_name():
     assert chosen_metrics(["throughput", "memory"]) == ["memory", "throughput"]
     with pytest.raises(UnusableInputError, match="no metric 'speed'; there are metadata, memory,"):
         chosen_metrics(["speed"])
+
+
+def test_an_ingested_table_measures_as_the_folders_it_came_from(tmp_path: Path):
+    write(tmp_path / "runs/one", "one")
+    write(tmp_path / "runs/two", "two", LINES[:2])
+    ingest(None, [str(tmp_path / "runs")], str(tmp_path / "table"))
+    measure([tmp_path / "runs"], tmp_path / "out")
+    measure([tmp_path / "table/events"], tmp_path / "out-table")
+    for table in TABLES:
+        found = [sorted(map(repr, rows(tmp_path / out, table))) for out in ("out", "out-table")]
+        assert found[0] == found[1] != [], table

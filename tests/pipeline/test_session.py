@@ -11,6 +11,7 @@ import time
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -72,6 +73,14 @@ changed = {name for name in os.environ if os.environ[name] != before.get(name)}
 assert changed <= {"SPARK_AUTH_SOCKET_TIMEOUT", "SPARK_BUFFER_SIZE"}, changed
 print(without_bash, too_much, too_little, home, first, sep="\\n")
 """
+
+
+def test_importing_the_pipeline_loads_no_spark():
+    program = "import sys, thence.pipeline.session; print(*sys.modules)"
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=True
+    )
+    assert not set(done.stdout.split()) & {"asyncio", "pandas", "pyarrow", "pyspark", "py4j"}
 
 
 def test_a_second_call_returns_the_session_that_runs(spark: SparkSession):
@@ -166,6 +175,23 @@ def test_where_another_has_decided_nothing_is_started(
     monkeypatch.setenv(name, value)
     monkeypatch.setattr(SparkSession.Builder, "getOrCreate", lambda builder: builder._options)
     assert spark_session(settings={"spark.a": "b"}) == {"spark.a": "b"}
+    assert not started
+
+
+@pytest.mark.parametrize("master", [None, "spark://decided", "local[2]"])
+def test_under_spark_submit_its_master_stands(
+    master: str | None, started: list[Any], monkeypatch: pytest.MonkeyPatch
+):
+    from pyspark.sql import SparkSession
+
+    session = SimpleNamespace(sparkContext=SimpleNamespace(master="spark://decided"))
+    monkeypatch.setenv("PYSPARK_GATEWAY_PORT", "1234")
+    monkeypatch.setattr(SparkSession.Builder, "getOrCreate", lambda _: session)
+    if master == "local[2]":
+        with pytest.raises(UnusableInputError, match="on spark://decided runs already, so none on"):
+            spark_session(master)
+    else:
+        assert spark_session(master) is session
     assert not started
 
 

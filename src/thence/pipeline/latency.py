@@ -130,14 +130,15 @@ class _Seen:
         delivered[life.deliver_id] = life.deliver_at
         if not run.total:
             delivered[life.send_id] = life.send_at
+        came = _came(facts, log, number)
+        own = _own(facts, log.index.node)
         received = _first_rows(log, KIND_RECEIVE, life.start, end, total)
-        received[received > delivered] = NEVER
-        for origin in np.flatnonzero(run.numbering.owner == log.index.node).tolist():
-            received[run.numbering.messages(origin)] = NEVER  # its own do not arrive
+        received[own | (received > delivered) | (received > came)] = NEVER
         ready = _first_rows(log, KIND_READY, life.start, end, total)
-        ready[(ready > delivered) | ((received != NEVER) & (ready < received))] = NEVER
+        ready[(ready > delivered) | (~own & (ready > came))] = NEVER
+        ready[(received != NEVER) & (ready < received)] = NEVER
         self.delivered, self.received, self.ready = delivered, received, ready
-        arrived = self._arrivals(facts, log, number)
+        arrived = np.minimum(came, received.astype(np.int32))
         expected = expected_here(arrived, for_node)
         self.complete = np.maximum(arrived, complete_from(run, facts.vectors, expected))
         """Where it had arrived, and all of its past that is for this node."""
@@ -146,24 +147,32 @@ class _Seen:
             some[ids] = True
         self.ids: Ints = np.flatnonzero(some)
 
-    def _arrivals(self, facts: Facts, log: Log, number: int) -> Ints:
-        """Where it was received or sent, or came with a snapshot or a restart."""
-        life = log.index.lives[number]
-        came = life.delivered.astype(np.int32)
-        came[life.deliver_id] = NEVER  # to be handed over is not to arrive
-        if facts.run.total:
-            for earlier in log.index.lives[: number + 1]:
-                came[earlier.send_id] = earlier.send_at
-        came[(came >= 0) & (came < life.start)] = life.start
-        arrived: Ints = np.minimum(came, self.received.astype(np.int32))
-        return arrived
-
     def latest(self) -> Ints:
         """``complete`` of what was received; NEVER where the log did not wait for it."""
         latest = self.complete.astype(np.int64)
         latest[latest > np.minimum(self.ready, self.delivered)] = NEVER
         latest[self.received == NEVER] = NEVER
         return latest
+
+
+def _came(facts: Facts, log: Log, number: int) -> Ints:
+    """By id: where it was sent here, or came with a snapshot or the restart of this life."""
+    life = log.index.lives[number]
+    came = life.delivered.astype(np.int32)
+    came[life.deliver_id] = NEVER  # to be handed over is not to arrive
+    if facts.run.total:  # what was sent is not among the delivered
+        for earlier in log.index.lives[: number + 1]:
+            came[earlier.send_id] = np.minimum(came[earlier.send_id], earlier.send_at)
+    came[(came >= 0) & (came < life.start)] = life.start
+    return came
+
+
+def _own(facts: Facts, node: int) -> Mask:
+    """By id: whether it is a message of this node."""
+    own = np.zeros(facts.run.numbering.total, np.bool_)
+    for origin in np.flatnonzero(facts.run.numbering.owner == node).tolist():
+        own[facts.run.numbering.messages(origin)] = True
+    return own
 
 
 def _first_rows(log: Log, kind: int, start: int, end: int, total: int) -> Ints:

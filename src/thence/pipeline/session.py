@@ -75,17 +75,17 @@ def spark_session(
         if not _MEMORY.fullmatch(memory):
             raise UnusableInputError(f"memory {memory!r} is not an amount such as 512m or 2g")
         given.setdefault("spark.driver.memory", memory)
-    running = _running_master()
-    if running is not None and master not in (None, running):
+    if _running_master() is None and not _decided_elsewhere(master):
+        if master is None or master.startswith("local"):
+            return _start_here(master or "local[*]", given)
+        return _start_on_cluster(master, given)
+    session = SparkSession.builder.config(map=dict(given)).getOrCreate()
+    if master is not None and session.sparkContext.master != master:
         raise UnusableInputError(
-            f"a Spark session on {running} runs already, so none on {master} can start; stop it"
-            " first"
+            f"a Spark session on {session.sparkContext.master} runs already, so none on {master}"
+            " can start; stop it first, or name no master"
         )
-    if running is not None or (master is None and _decided_elsewhere()):
-        return SparkSession.builder.config(map=dict(given)).getOrCreate()
-    if master is None or master.startswith("local"):
-        return _start_here(master or "local[*]", given)
-    return _start_on_cluster(master, given)
+    return session
 
 
 def spark_home() -> Path:
@@ -108,11 +108,12 @@ def _running_master() -> str | None:
     return None if context is None else context.master
 
 
-def _decided_elsewhere() -> bool:
+def _decided_elsewhere(master: str | None) -> bool:
     """Whether spark-submit started this process, or the environment names a server or master."""
-    if "PYSPARK_GATEWAY_PORT" in os.environ or "SPARK_REMOTE" in os.environ:
+    if "PYSPARK_GATEWAY_PORT" in os.environ:
         return True
-    return "--master" in os.environ.get("PYSPARK_SUBMIT_ARGS", "")
+    named = "SPARK_REMOTE" in os.environ or "--master" in os.environ.get("PYSPARK_SUBMIT_ARGS", "")
+    return named and master is None
 
 
 def _start_here(master: str, given: dict[str, str]) -> SparkSession:

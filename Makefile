@@ -51,8 +51,8 @@ format: setup ## Rewrite the sources in the house style
 	$(BIN)/ruff format .
 
 bench: setup ## Print the costs per message, and of the check on Spark
-	@$(BIN)/python -m benchmarks
-	@PYTHONPATH=. $(BIN)/python benchmarks/bench_spark.py
+	@broken=0; $(BIN)/python -m benchmarks || broken=1; \
+	PYTHONPATH=. $(BIN)/python benchmarks/bench_spark.py || broken=1; exit $$broken
 
 soak: setup ## Run the random tests for long (SOAK_SEEDS=50)
 	THENCE_SEEDS=$(SOAK_SEEDS) $(PYTEST) -m "not packaging" -o timeout=0

@@ -66,6 +66,27 @@ def test_what_is_set_aside_is_named_and_exits_with_2_unless_that_is_wanted(
     assert ingest(run, "--out", table, "--keep-going") == 0
 
 
+def test_a_log_of_a_newer_version_exits_with_2_and_says_so(
+    run: Path, tmp_path: Path, capsys: Capture
+):
+    log = run / "a-000000.jsonl"
+    log.write_text(log.read_text().replace('{"v":1,', '{"v":2,'))
+    assert ingest(run, "--out", tmp_path / "table") == 2
+    error = capsys.readouterr().err
+    assert error.startswith(f"{log}:1: v: expected 1, got 2: a newer thence wrote it; upgrade\n")
+
+
+def test_what_a_check_would_object_to_is_a_sentence(run: Path, tmp_path: Path, capsys: Capture):
+    (run / "b-000000.jsonl").unlink()
+    assert ingest(run, "--out", tmp_path / "table") == 0
+    (line,) = capsys.readouterr().err.splitlines()
+    assert line.startswith(f"thence: {run}: no log of b in complete ")
+    (run / "run.json").unlink()
+    assert ingest(run, "--out", tmp_path / "other") == 0
+    (line,) = capsys.readouterr().err.splitlines()
+    assert line.startswith(f"thence: {run}: no run.json, so the members are taken to be the nodes")
+
+
 def test_a_changed_segment_is_one_sentence(run: Path, tmp_path: Path, capsys: Capture):
     assert ingest(run, "--out", tmp_path / "table") == 0
     (run / "a-000000.jsonl").write_text("")

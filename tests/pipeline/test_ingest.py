@@ -299,24 +299,13 @@ def test_malformed_lines_are_set_aside_with_file_line_reason_and_text(tmp_path: 
 def test_reasons_are_those_of_the_local_checker(tmp_path: Path):
     raw, table = tmp_path / "raw", tmp_path / "table"
     raw.mkdir()
-    # The two whose reasons are ours: brackets without end, a name that cannot be a folder.
-    lines = [line for line in BAD_LINES if not line.startswith(b"[[") and len(line) < 1000]
+    # All but a name that cannot be a folder, which is for the ingest alone to say.
+    lines = [line for line, run in BAD_LINES.items() if run is None or len(run) < 1000]
     (raw / "a.jsonl").write_bytes(b"\n".join([record_to_json(record(0)), *lines]))
     ingest(None, [raw], table)
     local = check_paths([raw], keep_going=True).quarantined
     ours = [(line, reason) for _, line, _, reason, _ in quarantined(table)]
     assert ours == [(item.line, item.reason) for item in local]
-
-
-def test_a_line_without_end_is_one_line_and_what_follows_is_read(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-):
-    monkeypatch.setattr("thence.pipeline.ingest_lines.LINE_BYTES_MAX", 1000)
-    good = record_to_json(record(0))
-    (tmp_path / "a.jsonl").write_bytes(b"x" * 3500 + b"\n" + good + b"\n")
-    report = ingest(None, [tmp_path / "a.jsonl"], tmp_path / "table")
-    assert (report.read, report.taken, report.quarantined) == (2, 1, 1)
-    assert report.listed[0].line == 1
 
 
 def test_a_file_that_breaks_off_is_set_aside_as_a_whole_and_tried_again(tmp_path: Path):

@@ -16,8 +16,9 @@ from thence.causal.dot import Dot
 from thence.pipeline.ingest import ingest
 from thence.pipeline.ingest_pieces import table_of_records
 from thence.pipeline.ingest_rows import conform, fault_of_row, plainly_good
-from thence.trace.check import check_paths
+from thence.trace.reader import read_segment
 from thence.trace.record import Record
+from thence.trace.segments import Quarantine
 
 GOOD: dict[str, Any] = {
     "v": 1, "run": "r", "node": "a", "pos": 5, "kind": "send", "dot_node": "a", "dot_seq": 1,
@@ -49,6 +50,15 @@ BAD: dict[str, tuple[dict[str, Any], str]] = {
     "context name": ({"context": [{"node": "", "seq": 1}]}, "context[0]: expected the name"),
     "context null": ({"context": [None]}, "context: expected names and seqs, got null"),
     "context half": ({"context": [{"node": "b", "seq": None}]}, "context: expected names"),
+    "context long": (
+        {"context": [{"node": "b", "seq": 1}] * 65537},
+        "context: expected at most 65536 dots, got 65537",
+    ),
+    "snapshot seq": (
+        {"kind": "snapshot", "stable": [{"node": "b", "seq": 0}]},
+        "stable[0]: expected a seq",
+    ),
+    "snapshot null": ({"kind": "snapshot", "stable": [None]}, "stable: expected names and seqs"),
     "stable seq": ({"stable": [{"node": "b", "seq": 0}]}, "stable[0]: expected a seq"),
     "bytes": ({"bytes": -1}, "bytes: expected a size, got -1"),
     "words": ({"words": -1}, "words: expected a size, got -1"),
@@ -92,16 +102,22 @@ def test_bad_rows_are_set_aside_by_their_number_and_the_rest_is_taken(tmp_path: 
     assert json.loads(first[4])["dot_seq"] == 0
 
 
-def test_what_the_local_checker_sets_aside_is_set_aside(tmp_path: Path):
-    for at, (name, (change, _)) in enumerate(BAD.items()):
-        if name == "to":
-            continue  # who a message is for may be judged by the ingest alone
-        raw = tmp_path / f"raw{at}"
-        raw.mkdir()
-        pq.write_table(table_of_rows(GOOD, GOOD | change), raw / "a.parquet")
-        local = {item.line for item in check_paths([raw], keep_going=True).quarantined}
-        report = ingest(None, [raw], tmp_path / f"table{at}")
-        assert local <= {line.line for line in report.listed} == {2}
+# In columns that the checker does not read, or not on records of this kind.
+ONLY_HERE = {"long run", "stable seq", "bytes", "words", "payload", "extra"}
+
+
+@pytest.mark.parametrize("name", BAD)
+def test_a_fault_alone_in_its_file_is_set_aside_as_the_checker_does(tmp_path: Path, name: str):
+    raw = tmp_path / "a.parquet"
+    pq.write_table(table_of_rows(GOOD, GOOD | BAD[name][0]), raw)
+    report = ingest(None, [raw], tmp_path / "table")
+    assert [line.line for line in report.listed] == [2]
+    quarantine = Quarantine()
+    part = read_segment(str(raw), quarantine)
+    assert part is not None
+    local = [item.line for item in quarantine.listed]
+    assert local == ([] if name in ONLY_HERE else [2])
+    assert len(part.node) == 2 - len(local)
 
 
 def test_a_file_of_another_tool_is_made_to_fit(tmp_path: Path):

@@ -135,6 +135,8 @@ def _tell(report: IngestReport) -> None:
     more = report.remarks_count - len(report.remarks[:SHOWN_MAX])
     if more > 0:
         print(f"... and {more:,} more such remarks", file=sys.stderr)
+    for note in report.notes:
+        print(f"thence: {note}", file=sys.stderr)
 
 
 def _count(number: int, what: str) -> str:

@@ -35,7 +35,7 @@ from thence.pipeline.ingest_read import (
     UnitResult,
     read_unit,
 )
-from thence.pipeline.ingest_sources import Found, find_inputs, sort_out
+from thence.pipeline.ingest_sources import Found, find_inputs, notes_on, sort_out
 from thence.pipeline.ingest_table import Added, Addition, add_to_table, check_homes, new_infos
 from thence.pipeline.tasks import Progress, R, Runner, S, spark_runner
 from thence.trace.files import join
@@ -76,6 +76,9 @@ class IngestReport(msgspec.Struct, frozen=True, kw_only=True):
     remarks: tuple[Line, ...] = ()
     """The first oddities of what an importer took."""
     remarks_count: int = 0
+    notes: tuple[str, ...] = ()
+    """A sentence on each thing that is taken and that a check would object to, or take for granted:
+    a complete run that lacks the log of a member, a folder without ``run.json``."""
 
     @property
     def ok(self) -> bool:
@@ -165,8 +168,11 @@ class _Ingest:
             if folder:
                 self._files.remove_folder(folder)  # else the next ingest does it
             raise
-        added = self._add(folder, fresh, taken, copied)
-        return self._report(there, fresh, taken, copied, added)
+        entries = self._entries(taken, copied)
+        added = self._add(folder, fresh, taken, entries)
+        report = self._report(there, fresh, taken, copied, added)
+        notes = notes_on(self._found, [*self._ledger.values(), *entries])
+        return msgspec.structs.replace(report, notes=tuple(notes))
 
     def _read(self, folder: str, todo: Sequence[Unit]) -> list[UnitResult]:
         tasks = [ReadTask(self._files.root, folder, self._how, unit) for unit in todo]
@@ -205,18 +211,13 @@ class _Ingest:
         folder: str,
         fresh: Sequence[UnitResult],
         taken: Sequence[UnitResult],
-        copied: Sequence[tuple[UnitResult, str]],
+        entries: Sequence[Entry],
     ) -> Added:
         infos: dict[str, tuple[RunInfo, ...]] = {
             home: (info,) for home, info in self._found.infos.items()
         }
         infos |= {result.unit.home: result.infos for result in taken if result.infos}
         infos = new_infos(self._files, infos)
-        entries = [self._entry(each, at) for each in taken for at in range(len(each.sources))]
-        entries += [
-            self._entry(each, at, copy_of) for each, copy_of in copied
-            for at in range(len(each.sources))
-        ]  # fmt: skip
         if not (fresh or entries or infos or self._found.faults):
             if folder:
                 self._files.remove_folder(folder)
@@ -230,6 +231,16 @@ class _Ingest:
             asides=self._asides(folder, fresh),
         )
         return add_to_table(self._runner, self._files, addition)
+
+    def _entries(
+        self, taken: Sequence[UnitResult], copied: Sequence[tuple[UnitResult, str]]
+    ) -> list[Entry]:
+        """What the ledger gains."""
+        entries = [self._entry(each, at) for each in taken for at in range(len(each.sources))]
+        return entries + [
+            self._entry(each, at, copy_of) for each, copy_of in copied
+            for at in range(len(each.sources))
+        ]  # fmt: skip
 
     def _entry(self, result: UnitResult, at: int, copy_of: str | None = None) -> Entry:
         each = result.sources[at]

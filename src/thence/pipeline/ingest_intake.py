@@ -18,8 +18,6 @@ TEXT_CHARS_MAX: Final = 2000
 LISTED_MAX: Final = 20
 """So many lines of each input are named in the report; the table has them all."""
 HELD_LINES_MAX: Final = 10_000
-# What msgspec raises for bytes that are no such value; the last for brackets without end.
-MALFORMED: Final = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
 
 
 class UnreadableError(Exception):

@@ -9,13 +9,12 @@ from typing import Any, Final
 import msgspec
 import pyarrow as pa
 
-from thence.pipeline.ingest_intake import MALFORMED, Intake, UnreadableError, first_line, text_of
+from thence.pipeline.ingest_intake import Intake, UnreadableError, first_line, text_of
 from thence.pipeline.ingest_pieces import table_of_records
 from thence.pipeline.ingest_rows import plainly_good
 from thence.pipeline.tables import run_fault
-from thence.trace.files import open_stream
 from thence.trace.record import Record, fault, record_from_json
-from thence.trace.segments import LINE_BYTES_MAX
+from thence.trace.segments import MALFORMED, fault_of_line, lines_of, too_long
 
 HELD_LINES_MAX: Final = 1 << 14
 HELD_BYTES_MAX: Final = 1 << 26
@@ -33,23 +32,19 @@ def read_lines(path: str, intake: Intake) -> None:
     """Give the records of one file to the intake, and set its other lines aside."""
     held = _Held(intake)
     for number, line in _lines_of(path):
-        if len(line) == LINE_BYTES_MAX and not line.endswith(b"\n"):
-            held.set_aside(number, line, f"longer than {LINE_BYTES_MAX} bytes")
+        if too_long(line):
+            held.set_aside(number, line, fault_of_line(line))
         elif line.strip():
             held.add(number, line)
     held.settle()
 
 
 def _lines_of(path: str) -> Iterator[tuple[int, bytes]]:
-    """The lines of a file and their numbers, from 1; of a line that is too long the beginning."""
+    """The lines of a file; UnreadableError for what reading it raises, and nothing else."""
     number = 0
     try:
-        with open_stream(path) as stream:
-            while line := stream.readline(LINE_BYTES_MAX):
-                number += 1
-                yield number, line
-                while len(line) == LINE_BYTES_MAX and not line.endswith(b"\n"):
-                    line = stream.readline(LINE_BYTES_MAX)
+        for number, line in lines_of(path):
+            yield number, line
     except (OSError, pa.ArrowException) as error:
         raise UnreadableError(f"cannot be read after line {number}: {first_line(error)}") from error
 
@@ -73,11 +68,7 @@ class _Held:
             self._records.append(_record_of(line))
             self._lines.append((number, line))
         except MALFORMED as error:
-            deep = isinstance(error, RecursionError)
-            reason = "nested too deeply" if deep else str(error)
-            if not line.endswith(b"\n"):
-                reason = f"the file ends inside this line: {reason}"
-            self.set_aside(number, line, reason, _run_of(line))
+            self.set_aside(number, line, fault_of_line(line, error), _run_of(line))
         self._bytes += len(line)
         if self._bytes >= HELD_BYTES_MAX or len(self._lines) + len(self._aside) >= HELD_LINES_MAX:
             self.settle()

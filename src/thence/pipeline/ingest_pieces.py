@@ -157,6 +157,7 @@ def table_of_records(records: Sequence[Record]) -> pa.Table:
     events = [(record.kind, record.t_us, record.dot) for record in records]
     table = table_of("", "", 0, events, given).cast(PLAIN)
     columns = {
+        "v": pa.array([record.v for record in records], pa.int32()),
         "run": pa.array([record.run for record in records], pa.string()),
         "node": pa.array([record.node for record in records], pa.string()),
         "pos": pa.array([record.pos for record in records], pa.int64()),

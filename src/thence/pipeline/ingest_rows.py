@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from thence.causal.dot import SEQ_MAX, Dot
-from thence.pipeline.ingest_intake import MALFORMED, Intake, UnreadableError, first_line
+from thence.pipeline.ingest_intake import Intake, UnreadableError, first_line
 from thence.pipeline.tables import PLAIN, run_fault
 from thence.trace.files import random_access
 from thence.trace.record import (
@@ -29,6 +29,7 @@ from thence.trace.record import (
     Record,
     fault,
 )
+from thence.trace.segments import MALFORMED
 from thence.trace.tables import REQUIRED_COLUMNS
 
 BATCH_ROWS: Final = 1 << 16

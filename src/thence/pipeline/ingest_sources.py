@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 import msgspec
 import pyarrow as pa
@@ -14,8 +14,19 @@ from thence.pipeline.ingest_commit import Entry
 from thence.pipeline.ingest_files import TableFiles
 from thence.pipeline.ingest_intake import Line, first_line
 from thence.pipeline.ingest_read import TRACE, How, Source, Unit
-from thence.trace.files import COMPRESSION, filesystem, folders, is_url, join, kind_of, name_of
-from thence.trace.reader import find_places
+from thence.trace.files import (
+    COMPRESSION,
+    absolute,
+    filesystem,
+    folders,
+    is_below,
+    is_url,
+    join,
+    kind_of,
+    name_of,
+    parent,
+)
+from thence.trace.reader import Place, by_run, find_places, look_at_group
 from thence.trace.record import RunInfo
 from thence.trace.segments import Quarantine
 
@@ -28,36 +39,32 @@ class Found(msgspec.Struct, frozen=True):
     """Folder to its ``run.json``, of folders that have one."""
     faults: tuple[Line, ...]
     """``run.json`` files that cannot be read."""
-
-
-def absolute(path: str | os.PathLike[str]) -> str:
-    """The path by which an input is known, wherever the command was given."""
-    text = os.fspath(path)
-    return text if is_url(text) else os.path.abspath(text)
+    groups: tuple[tuple[Place, ...], ...] = ()
+    """The places of each run; none for what is imported."""
 
 
 def find_inputs(paths: Sequence[str | os.PathLike[str]], files: TableFiles, how: How) -> Found:
     """What is below these paths, in a fixed order, without what is in the table itself."""
     given = [absolute(path) for path in paths]
     for path in given:
-        if _is_below(path, files.root):
+        if _is_within(path, files.root):
             raise UnusableInputError(f"{path} is part of the table {files.root}: name its input")
     if how.importer == TRACE:
         return _find_traces(given, files.root)
     return _find_texts(given, files.root, how.run)
 
 
-def _is_below(path: str, folder: str) -> bool:
-    return path == folder or path.startswith(f"{folder.rstrip('/')}/")
+def _is_within(path: str, folder: str) -> bool:
+    return path == folder or is_below(path, folder)
 
 
 def _find_traces(paths: list[str], root: str) -> Found:
     quarantine = Quarantine()
-    places = [place for place in find_places(paths, quarantine) if not _is_below(place.path, root)]
+    places = [place for place in find_places(paths, quarantine) if not _is_within(place.path, root)]
     homes: dict[str, str] = {}
     infos: dict[str, RunInfo] = {}
     for place in places:
-        home = place.path if place.files != (place.path,) else _folder_of(place.path)
+        home = home_of(place)
         for path in place.files:
             homes.setdefault(path, home)
         if place.info is not None:
@@ -73,12 +80,35 @@ def _find_traces(paths: list[str], root: str) -> Found:
         for number, source in enumerate(stat_files(list(homes)))
     ]
     faults = tuple(Line(item.file, item.line, item.reason) for item in quarantine.listed)
-    return Found(tuple(units), infos, faults)
+    return Found(tuple(units), infos, faults, tuple(map(tuple, by_run(places))))
 
 
-def _folder_of(path: str) -> str:
-    head, question, query = path.partition("?") if is_url(path) else (path, "", "")
-    return head.rpartition("/")[0] + question + query
+def home_of(place: Place) -> str:
+    """The folder that the logs of a place belong to, also when only one of its files is named."""
+    return place.path if place.files != (place.path,) else parent(place.path)
+
+
+def notes_on(found: Found, entries: Iterable[Entry]) -> list[str]:
+    """What the check will object to, or take for granted, in the runs of these inputs.
+
+    ``entries``: the whole ledger, because the log that one folder lacks may have come from another.
+    """
+    nodes: dict[str, set[str]] = {}
+    runs_of: dict[str, set[str]] = {}
+    for entry in entries:
+        for run, node in entry.logs:
+            nodes.setdefault(run, set()).add(node)
+            runs_of.setdefault(entry.home, set()).add(run)
+    notes: list[str] = []
+    for group in found.groups:
+        runs = {place.info.run for place in group if place.info is not None}
+        for place in group:
+            runs |= runs_of.get(home_of(place), set())
+        here = {run: nodes[run] for run in sorted(runs) if run in nodes}
+        missing = Quarantine()
+        look_at_group(group, here, missing, notes)
+        notes += [f"{item.file}: {item.reason}" for item in missing.listed]
+    return notes
 
 
 def _find_texts(paths: list[str], root: str, run: str | None) -> Found:
@@ -112,7 +142,7 @@ def _texts(path: str, root: str) -> Iterator[str]:
     count = 0
     for folder, names in folders(path):
         for name in names:
-            if not name.startswith((".", "_")) and not _is_below(folder, root):
+            if not name.startswith((".", "_")) and not _is_within(folder, root):
                 count += 1
                 yield join(folder, name)
     if not count:

@@ -25,6 +25,7 @@ from thence.trace.columns import (
 )
 from thence.trace.files import random_access
 from thence.trace.record import (
+    CONTEXT_DOTS_MAX,
     KINDS,
     KINDS_WITH_DOT,
     NAME_CHARS_MAX,
@@ -95,7 +96,8 @@ def _with_changes(
 def part_of_table(path: str, table: pa.Table, first_row: int, quarantine: Quarantine) -> Part:
     """The good rows of a table of trace columns; ``path`` and ``first_row`` name the bad ones."""
     names: dict[str, int] = {}
-    kinds = _codes(table["kind"], KIND_CODE.copy())
+    kind_codes = KIND_CODE.copy()
+    kinds = _codes(table["kind"], kind_codes)
     start, context_node, context_seq = _contexts(table, names)
     small_kinds = np.minimum(kinds, OTHER_KIND).astype(np.int8)
     part = Part(
@@ -112,6 +114,8 @@ def part_of_table(path: str, table: pa.Table, first_row: int, quarantine: Quaran
         changes=_changes(table, small_kinds, names),
         names=list(names),
     )
+    if "" in kind_codes:
+        kinds[kinds == kind_codes[""]] = NO_NAME  # no word at all
     version = _numbers(table["v"], 0) if "v" in table.column_names else None
     return _without_bad_rows(path, part, kinds, version, first_row, quarantine)
 
@@ -187,17 +191,17 @@ def _changes(table: pa.Table, kinds: Ints, names: dict[str, int]) -> dict[int, C
     changes: dict[int, Change] = {}
     for row in rows:
         peer, stable = _value(table, "from", row), _value(table, "stable", row)
-        dots = None
-        if stable is not None:
-            pairs = [(dot["node"], dot["seq"]) for dot in stable]
-            if not all(_usable(node or "") and 1 <= (seq or 0) <= SEQ_MAX for node, seq in pairs):
-                raise ValueError(
-                    f"row {row + 1}: stable: expected names and seqs from 1 to 2**40-1"
-                )
-            dots = tuple((names.setdefault(node, len(names)), seq) for node, seq in pairs)
+        dots = None if stable is None else tuple(_dot_of(dot or {}, names) for dot in stable)
         code = NO_NAME if peer is None else names.setdefault(peer, len(names))
         changes[row] = Change(code, _value(table, "context", row) is not None, dots)
     return changes
+
+
+def _dot_of(dot: dict[str, Any], names: dict[str, int]) -> tuple[int, int]:
+    """(code, seq); ``NO_NAME`` for what cannot be a dot."""
+    node, seq = dot.get("node") or "", dot.get("seq") or 0
+    usable = _usable(node) and 1 <= seq <= SEQ_MAX
+    return (names.setdefault(node, len(names)) if usable else NO_NAME), seq
 
 
 def _value(table: pa.Table, column: str, row: int) -> Any:
@@ -227,6 +231,9 @@ def _without_bad_rows(
         ("dot: expected a name and a seq from 1 to 2**40-1", has_dot & ~dot_ok),
         ("context: expected names and seqs from 1 to 2**40-1",
          _rows_with(context_bad, part.context_start)),
+        (f"context: expected at most {CONTEXT_DOTS_MAX} dots",
+         np.diff(part.context_start) > CONTEXT_DOTS_MAX),
+        ("stable: expected names and seqs from 1 to 2**40-1", _untold(part)),
         ("to: expected names", _unnamed(part)),
     ]  # fmt: skip
     if version is not None:
@@ -246,6 +253,17 @@ def _unnamed(part: Part) -> Mask:
     return rows
 
 
+def _untold(part: Part) -> Mask:
+    """Which rows have something among what was told stable that is no dot."""
+    rows = np.zeros(len(part.node), np.bool_)
+    rows[[row for row, change in part.changes.items() if _is_untold(change)]] = True
+    return rows
+
+
+def _is_untold(change: Change) -> bool:
+    return any(code == NO_NAME for code, _ in change.stable or ())
+
+
 def _usable(name: str) -> bool:
     return 0 < len(name) <= NAME_CHARS_MAX
 
@@ -256,6 +274,7 @@ def _plainly_good(part: Part, kinds: Ints, version: Ints | None) -> bool:
     return (
         all(_usable(name) and "/" not in name for name in part.names)
         and not any(NO_NAME in to for to in part.to.values())
+        and not any(map(_is_untold, part.changes.values()))
         and min(int(part.node.min()), int(part.run.min()), int(part.pos.min()), int(kinds.min()))
         >= 0
         and int(part.pos.max()) <= POS_MAX
@@ -269,6 +288,7 @@ def _plainly_good(part: Part, kinds: Ints, version: Ints | None) -> bool:
                 int(part.context_node.min()) >= 0
                 and int(part.context_seq.min()) >= 1
                 and int(part.context_seq.max()) <= SEQ_MAX
+                and int(np.diff(part.context_start).max()) <= CONTEXT_DOTS_MAX
             )
         )
         and (version is None or bool((version == VERSION).all()))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Any, Final
 
 import msgspec
@@ -125,19 +125,42 @@ class _Line(Record, frozen=True, kw_only=True):
 _decode_line: Final = msgspec.json.Decoder(_Line).decode
 
 
+MALFORMED: Final = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
+"""What msgspec raises for bytes that are no such value; the last for brackets without end."""
+
+
+def lines_of(path: str) -> Iterator[tuple[int, bytes]]:
+    """The lines of a file and their numbers, from 1; of one that is ``too_long`` the beginning."""
+    with open_stream(path) as stream:
+        number = 0
+        while line := stream.readline(LINE_BYTES_MAX):
+            number += 1
+            yield number, line
+            while too_long(line):
+                line = stream.readline(LINE_BYTES_MAX)  # the rest of it
+
+
+def too_long(line: bytes) -> bool:
+    """Whether this is the beginning of a line that is longer than any record."""
+    return len(line) == LINE_BYTES_MAX and not line.endswith(b"\n")
+
+
+def fault_of_line(line: bytes, error: Exception | None = None) -> str:
+    """What to say of a line that is too long, or of one that gave this error."""
+    if error is None:
+        return f"longer than {LINE_BYTES_MAX} bytes"
+    reason = "nested too deeply" if isinstance(error, RecursionError) else str(error)
+    return reason if line.endswith(b"\n") else f"the file ends inside this line: {reason}"
+
+
 def read_lines(path: str, quarantine: Quarantine) -> Part:
     """The good lines of one JSON Lines file."""
     lists = _Lists()
     try:
-        with open_stream(path) as file:
-            number = 0
-            while line := file.readline(LINE_BYTES_MAX):
-                number += 1
-                record = _record(path, number, line, quarantine)
-                if record is not None:
-                    lists.add(record)
-                while len(line) == LINE_BYTES_MAX and not line.endswith(b"\n"):
-                    line = file.readline(LINE_BYTES_MAX)  # the rest of what was set aside
+        for number, line in lines_of(path):
+            record = _record(path, number, line, quarantine)
+            if record is not None:
+                lists.add(record)
     except (OSError, pa.ArrowException) as error:
         strerror = error.strerror if isinstance(error, OSError) else None
         quarantine.add(path, None, strerror or str(error).splitlines()[0])
@@ -146,18 +169,16 @@ def read_lines(path: str, quarantine: Quarantine) -> Part:
 
 def _record(path: str, number: int, line: bytes, quarantine: Quarantine) -> Record | None:
     """The record on this line, or None with the line set aside (a blank line is nothing)."""
-    if len(line) == LINE_BYTES_MAX and not line.endswith(b"\n"):
-        quarantine.add(path, number, f"longer than {LINE_BYTES_MAX} bytes")
+    if too_long(line):
+        quarantine.add(path, number, fault_of_line(line))
         return None
     try:
         record = _decode_line(line)
         reason = fault(record)
-    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
+    except MALFORMED as error:
         if not line.strip():
             return None
-        reason = str(error)
-        if not line.endswith(b"\n"):
-            reason = f"the file ends inside this line: {reason}"
+        reason = fault_of_line(line, error)
     if reason is not None:
         quarantine.add(path, number, reason)
         return None

@@ -151,5 +151,5 @@ def test_a_query_that_failed_is_told_in_one_sentence():
     )
     with pytest.raises(UnusableInputError, match=r"^no, thanks$"):
         _raise_failure(Ended(text))
-    with pytest.raises(ThenceError, match="the Spark query failed: out of memory"):
+    with pytest.raises(ThenceError, match="Spark failed while following: out of memory"):
         _raise_failure(Ended("out of memory\n at ..."))

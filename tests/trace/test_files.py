@@ -161,3 +161,41 @@ def test_a_null_among_recipients_is_set_aside(tmp_path):
     report = check_paths([tmp_path], keep_going=True)
     assert report.events == 1
     assert [(q.line, q.reason) for q in report.quarantined] == [(2, "to: expected names")]
+
+
+def test_two_may_write_one_file_at_the_same_time(tmp_path):
+    path = str(tmp_path / "kept")
+
+    def while_another_writes():
+        yield b"same"
+        files.write_file(path, [b"same"])
+
+    files.write_file(path, while_another_writes())
+    assert files.read_bytes(path) == b"same"
+    assert [each.name for each in tmp_path.iterdir()] == ["kept"]
+
+
+def test_what_is_below_a_folder():
+    assert files.is_below("runs/one/a", "runs/one")
+    assert files.is_below("runs/one/a", "runs/one/")
+    assert not files.is_below("runs/one", "runs/one")
+    assert not files.is_below("runs/one-more/a", "runs/one")
+    assert files.is_below("what?/a", "what?")
+    assert files.is_below("s3://bucket/runs/a?region=x", "s3://bucket/runs?region=x")
+    assert not files.is_below("s3://bucket/runs?region=x", "s3://bucket/runs?region=x")
+
+
+def test_the_parent_of_a_path():
+    assert files.parent("runs/one/a.jsonl") == "runs/one"
+    assert files.parent("s3://bucket/runs/a?region=x") == "s3://bucket/runs?region=x"
+    assert files.parent("s3://bucket/runs?region=x") == "s3://bucket?region=x"
+    for top in ("s3://bucket?region=x", "hdfs://host:9000", "hdfs://host:9000/", "s3://bucket/"):
+        assert files.is_url(files.parent(top))
+        assert files.parent(top).rstrip("/") == top.rstrip("/")
+
+
+def test_a_path_that_tasks_can_use(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    assert files.absolute("runs") == str(tmp_path / "runs")
+    assert files.absolute(tmp_path / "runs") == str(tmp_path / "runs")
+    assert files.absolute("s3://bucket/runs") == "s3://bucket/runs"

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Annotated
 
 from cyclopts import Parameter
@@ -11,13 +12,13 @@ from cyclopts import Parameter
 from thence.cli.progress import progress_bar
 from thence.errors import UnusableInputError
 from thence.trace.check import Progress, check_paths
-from thence.trace.explain import explain as explain_violation
-from thence.trace.verdict import Report
+from thence.trace.explain import explain_all
+from thence.trace.verdict import Report, Violation
 
 SHOWN_MAX = 10
 """Violations that are listed for people; --json lists up to 1000."""
 EXPLAINED_MAX = 3
-"""Each is explained from the records, which are read again."""
+"""They are explained from the records, which are read again."""
 Flag = Parameter(negative=())
 
 
@@ -84,30 +85,41 @@ def command(
         raise UnusableInputError("--checkpoint and --until-closed go with --follow")
     if not on_spark and (out is not None or work is not None):
         raise UnusableInputError("--out and --work go with --spark")
+    explainer: Explainer
     with progress_bar() as progress:
         if on_spark:
-            report = check_spark(paths, master, out, work, progress)
+            report, explainer = check_spark(paths, master, out, work, progress)
         else:
             report = check_paths(paths, keep_going=True, progress=progress)
-    return tell(report, as_json=as_json, explain=explain, keep_going=keep_going)
+            explainer = _explain_here
+    return tell(report, explainer if explain else None, as_json=as_json, keep_going=keep_going)
+
+
+Explainer = Callable[[Report, Sequence[Violation]], list[str]]
+"""Gives several lines of text on each of these violations of a report."""
+
+
+def _explain_here(report: Report, violations: Sequence[Violation]) -> list[str]:
+    return explain_all(report.paths, violations)
 
 
 def check_spark(
     paths: Sequence[str], master: str | None, out: str | None, work: str | None,
     progress: Progress | None,
-) -> Report:  # fmt: skip
-    """Check on Spark, with a session of our own unless there is one."""
-    from thence.pipeline.causality.spark import check_on_spark
+) -> tuple[Report, Explainer]:  # fmt: skip
+    """Check on Spark, with a session of our own unless there is one; and how to explain there."""
+    from thence.pipeline.causality.spark import check_on_spark, explain_on_spark
     from thence.pipeline.session import spark_session
 
     if progress is not None:
         progress("starting Spark", 0, 1)
     session = spark_session(master)
-    return check_on_spark(session, paths, keep_going=True, out=out, work=work, progress=progress)
+    report = check_on_spark(session, paths, keep_going=True, out=out, work=work, progress=progress)
+    return report, partial(explain_on_spark, session)
 
 
-def tell(report: Report, *, as_json: bool, explain: bool, keep_going: bool) -> int:
-    """Print what was found; the exit code."""
+def tell(report: Report, explainer: Explainer | None, *, as_json: bool, keep_going: bool) -> int:
+    """Print what was found; the exit code.  ``explainer``: to explain the first violations."""
     tell_quarantine(report)
     for note in report.notes:
         print(f"thence: {note}", file=sys.stderr)
@@ -122,11 +134,11 @@ def tell(report: Report, *, as_json: bool, explain: bool, keep_going: bool) -> i
         print(report.to_json().decode())
     else:
         print(text(report), end="")
-    if explain and not report.ok:
+    if explainer is not None and not report.ok:
         # With --json the explanation must not get into the object.
         stream = sys.stderr if as_json else sys.stdout
-        for violation in report.violations[:EXPLAINED_MAX]:
-            print(f"\n{explain_violation(report, violation)}", end="", file=stream)
+        for text_of_one in explainer(report, report.violations[:EXPLAINED_MAX]):
+            print(f"\n{text_of_one}", end="", file=stream)
     return 0 if report.ok else 1
 
 

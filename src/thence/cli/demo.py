@@ -75,7 +75,7 @@ def _check(out: Path) -> tuple[Report, str]:
     with progress_bar() as progress:
         if find_spec("pyspark") is None:
             return check_paths([out], progress=progress), "in this process"
-        return check.check_spark([str(out)], None, None, None, progress), "on Spark"
+        return check.check_spark([str(out)], None, None, None, progress)[0], "on Spark"
 
 
 def plan(nodes: int, messages: int, engine: str, seed: int) -> SimulationOptions:

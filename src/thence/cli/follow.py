@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
-from thence.errors import ThenceError, UnusableInputError
+from thence.errors import UnusableInputError
 
 if TYPE_CHECKING:
     from pyspark.sql.streaming.query import StreamingQuery
@@ -36,6 +36,7 @@ def follow_folders(
 
     0: no rule broken; 1: violations; 2: something could not be read, or there was nothing.
     """
+    from thence.cli.progress import progress_bar
     from thence.pipeline.session import spark_session
     from thence.pipeline.stream import follow
     from thence.pipeline.stream_files import require_folders
@@ -52,7 +53,9 @@ def follow_folders(
                 tempfile.TemporaryDirectory(prefix="thence-follow-", ignore_cleanup_errors=True)
             )
         out = out or join(checkpoint, "findings")
-        session = spark_session(master)
+        with progress_bar() as progress:
+            progress("starting Spark", 0, 1)
+            session = spark_session(master)
         stop = stack.enter_context(_stopped_by_signals())  # after Spark, which sets its own
         query = follow(session, list(paths), checkpoint, out)
         stack.callback(query.stop)
@@ -97,14 +100,12 @@ def _process_all(query: StreamingQuery) -> None:
 
 def _raise_failure(query: StreamingQuery) -> None:
     """Say in one sentence why the query ended, if it was not we who ended it."""
+    from thence.pipeline.failures import plainly
+
     failure = query.exception()
     if failure is None:
         return
-    lines = [line.strip() for line in str(failure).splitlines() if line.strip()]
-    ours = [line for line in lines if line.startswith("thence.errors.")]
-    if ours:
-        raise UnusableInputError(ours[0].partition(": ")[2])
-    raise ThenceError(f"the Spark query failed: {lines[0] if lines else 'no reason given'}")
+    raise plainly("following", str(failure))
 
 
 @contextmanager

@@ -131,7 +131,8 @@ def _explain(error: Exception) -> tuple[str, int]:
         where = "" if error.filename is None else f"{os.fsdecode(error.filename)}: "
         return f"{where}{error.strerror}", EXIT_UNUSABLE
     kind = type(error).__name__
-    return f"unexpected {kind}: {error} (run again with --debug to see where)", EXIT_BUG
+    reason = next(iter(str(error).splitlines()), "")
+    return f"unexpected {kind}: {reason} (run again with --debug to see where)", EXIT_BUG
 
 
 def _fail(sentence: str, code: int) -> int:

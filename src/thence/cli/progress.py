@@ -1,47 +1,89 @@
-"""A bar on the terminal for work that takes long; nothing when nobody watches."""
+"""What long work is at: a bar on a terminal, now and then a line where there is none."""
 
 from __future__ import annotations
 
 import sys
+import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Final
 
-AFTER_S: Final = 1.0  # what takes less shows no bar
+AFTER_S: Final = 1.0
+"""What takes less shows nothing on a terminal."""
+LINE_S: Final = 15.0
+"""Between two lines where there is no terminal."""
+
+Tell = Callable[[str, int, int], None]
+"""Called with what is done, how much of it, and of how much."""
 
 
 @contextmanager
-def progress_bar() -> Iterator[Callable[[str, int, int], None] | None]:
-    """Yields what to call with (what is done, how much of it, of how much), or None."""
-    if not sys.stderr.isatty():
-        yield None
-        return
-    from time import monotonic
-
-    from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
-
-    bar = Progress(
-        TextColumn("{task.description}"),
-        BarColumn(),
-        MofNCompleteColumn(),
-        TimeElapsedColumn(),
-        console=Console(stderr=True),
-        transient=True,
-    )
-    task = bar.add_task("", total=None)
-    start = monotonic()
-    shown = False
-
-    def progress(what: str, done: int, total: int) -> None:
-        nonlocal shown
-        if not shown and monotonic() - start > AFTER_S:
-            bar.start()
-            shown = True
-        bar.update(task, description=what, completed=done, total=total)
-
+def progress_bar(after_s: float = AFTER_S, line_s: float = LINE_S) -> Iterator[Tell]:
+    """Yields what to call.  It shows up by itself, also while nothing calls."""
+    shown = _Bar(after_s) if sys.stderr.isatty() else _Lines(line_s)
     try:
-        yield progress
+        yield shown.tell
     finally:
-        if shown:
-            bar.stop()
+        shown.close()
+
+
+class _Bar:
+    def __init__(self, after_s: float) -> None:
+        from rich.console import Console
+        from rich.progress import (
+            BarColumn,
+            MofNCompleteColumn,
+            Progress,
+            TextColumn,
+            TimeElapsedColumn,
+        )
+
+        self._bar = Progress(
+            TextColumn("{task.description}"),
+            BarColumn(),
+            MofNCompleteColumn(),
+            TimeElapsedColumn(),
+            console=Console(stderr=True),
+            transient=True,
+        )
+        self._task = self._bar.add_task("", total=None)
+        self._lock = threading.Lock()
+        self._closed = False
+        self._timer = threading.Timer(after_s, self._show)
+        self._timer.daemon = True
+        self._timer.start()
+
+    def _show(self) -> None:
+        with self._lock:
+            if not self._closed:
+                self._bar.start()
+
+    def tell(self, what: str, done: int, total: int) -> None:
+        self._bar.update(self._task, description=what, completed=done, total=total)
+
+    def close(self) -> None:
+        self._timer.cancel()
+        with self._lock:
+            self._closed = True
+            self._bar.stop()
+
+
+class _Lines:
+    def __init__(self, line_s: float) -> None:
+        self._line_s = line_s
+        self._now = ""
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._go, daemon=True)
+        self._thread.start()
+
+    def _go(self) -> None:
+        while not self._stop.wait(self._line_s):
+            if self._now:
+                print(f"thence: {self._now}", file=sys.stderr, flush=True)
+
+    def tell(self, what: str, done: int, total: int) -> None:
+        self._now = f"{what}, {done} of {total}"
+
+    def close(self) -> None:
+        self._stop.set()
+        self._thread.join()

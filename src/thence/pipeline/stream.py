@@ -12,7 +12,6 @@ because it holds what is not stable yet.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
@@ -26,7 +25,8 @@ from thence.pipeline.stream_pages import Pages
 from thence.pipeline.stream_run import RunFollower
 from thence.pipeline.stream_sink import METADATA
 from thence.pipeline.stream_source import SOURCE, FilesSource
-from thence.trace.files import is_url, join, kind_of
+from thence.pipeline.tables import spark_path, spark_uri
+from thence.trace.files import absolute, is_below, join, kind_of
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -58,8 +58,8 @@ def follow(
     Parquet files, read with ``findings``.  Folders are listed every ``interval_s`` seconds.
     ``partitions``: of the state; fixed by the first start with a checkpoint.
     """
-    roots = [_whole(root) for root in ([folders] if isinstance(folders, str) else folders)]
-    checkpoint, out = _whole(checkpoint), _whole(out)
+    roots = [absolute(root) for root in ([folders] if isinstance(folders, str) else folders)]
+    checkpoint, out = absolute(checkpoint), absolute(out)
     require_folders(roots)
     _require_apart(roots, checkpoint)
     _require_apart(roots, out)
@@ -81,8 +81,8 @@ def follow(
         judged(files)
         .writeStream.format("parquet")
         .partitionBy("what")
-        .option("path", out)
-        .option("checkpointLocation", join(checkpoint, "spark"))
+        .option("path", spark_uri(out))
+        .option("checkpointLocation", spark_uri(join(checkpoint, "spark")))
         .queryName(f"follow {', '.join(roots)}")
         .trigger(processingTime=f"{interval_s} seconds")
         .start()
@@ -121,12 +121,7 @@ class RunProcessor(StatefulProcessor):
 
 def findings(spark: SparkSession, out: str) -> DataFrame:
     """The rows of committed batches: violations, what was set aside, runs opened and closed."""
-    return spark.read.schema(FINDINGS_SCHEMA).parquet(out)
-
-
-def _whole(path: str) -> str:
-    """A path that means the same wherever it is read."""
-    return path if is_url(path) else os.path.abspath(path)
+    return spark.read.schema(FINDINGS_SCHEMA).parquet(spark_path(out))
 
 
 def _require_same_out(checkpoint: str, out: str) -> None:
@@ -148,8 +143,9 @@ def _require_same_out(checkpoint: str, out: str) -> None:
 def _require_apart(roots: Sequence[str], ours: str) -> None:
     """What the job writes must not look like a trace to it."""
     for root in roots:
-        if ours == root or ours.startswith(f"{root.rstrip('/')}/"):
-            below = ours[len(root) :].strip("/").split("/")
+        if ours == root or is_below(ours, root):
+            inner, outer = ours.partition("?")[0], root.partition("?")[0]
+            below = inner[len(outer) :].strip("/").split("/")
             if not any(part.startswith((".", "_")) for part in below):
                 raise UnusableInputError(
                     f"{ours} is below {root}, which is watched: choose a folder elsewhere, or a "

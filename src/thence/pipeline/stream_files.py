@@ -21,7 +21,7 @@ import msgspec
 
 from thence.errors import UnusableInputError
 from thence.pipeline.stream_pages import Pages
-from thence.trace.files import folders, is_segment, join, kind_of, read_bytes
+from thence.trace.files import folders, is_below, is_segment, join, kind_of, read_bytes
 from thence.trace.reader import INFO_FILE, TABLE_INFO_FILE
 from thence.trace.record import RunInfo, info_from_json
 from thence.trace.writer import CLOSED_FILE
@@ -94,7 +94,7 @@ class FileLog:
         for root in self._roots:
             last = ""
             for folder, names in folders(root):
-                if folder in visited or (last and folder.startswith(f"{last}/")):
+                if folder in visited or (last and is_below(folder, last)):
                     continue  # what is below a run folder belongs to it, not to the trace
                 visited.add(folder)
                 if any(map(_is_ours, names)) or not _MARKS.isdisjoint(names):

@@ -161,11 +161,14 @@ def _read(spark: SparkSession, root: str | os.PathLike[str], table: str) -> Data
     return found.select(*(f"`{name}`" for name in columns.names))
 
 
-def spark_path(path: str) -> str:
-    """A path or pyarrow.fs URL as Spark takes it, its glob characters meant literally."""
+def spark_uri(path: str) -> str:
+    """A path or pyarrow.fs URL as Spark writes to it."""
     if not is_url(path):
-        path = f"file://{os.path.abspath(path)}"
-    else:
-        path = path.partition("?")[0]  # settings of pyarrow.fs
-        path = f"s3a{path[len('s3') :]}" if path.startswith("s3://") else path
-    return re.sub(r"([*?\[\]{}\\])", r"\\\1", path)
+        return f"file://{os.path.abspath(path)}"
+    path = path.partition("?")[0]  # settings of pyarrow.fs
+    return f"s3a{path[len('s3') :]}" if path.startswith("s3://") else path
+
+
+def spark_path(path: str) -> str:
+    """The same as Spark reads from it: glob characters are meant literally."""
+    return re.sub(r"([*?\[\]{}\\])", r"\\\1", spark_uri(path))

@@ -8,17 +8,21 @@ that one long piece of work does not start last.
 from __future__ import annotations
 
 import threading
+import uuid
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar
 
 import msgspec
 import pyarrow as pa
 
+from thence.pipeline.failures import told_plainly
+
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 TASKS_PER_CORE: Final = 4
 POLL_S: Final = 0.2
+JOB_GROUP: Final = "spark.jobGroup.id"
 
 S = TypeVar("S", bound=msgspec.Struct)
 R = TypeVar("R", bound=msgspec.Struct)
@@ -61,7 +65,7 @@ def spark_runner(spark: SparkSession, progress: Progress | None = None) -> Runne
         frame = spark.range(0, len(given), 1, len(given)).mapInArrow(
             _task(work, kind, given), "index long, result binary"
         )
-        with _Watch(spark, what, progress):
+        with _Watch(spark, what, progress), told_plainly(what):
             rows = frame.collect()
         found = {row["index"]: bytes(row["result"]) for row in rows}
         return [msgspec.msgpack.decode(found[index], type=result) for index in range(len(specs))]
@@ -106,10 +110,12 @@ def _task(
 
 
 class _Watch:
-    """Tells ``progress`` how many tasks of the running job are done, until it is closed."""
+    """Tells ``progress`` how many tasks of the jobs run inside are done, until it is closed."""
 
     def __init__(self, spark: SparkSession, what: str, progress: Progress | None) -> None:
+        self._context = spark.sparkContext
         self._tracker = spark.sparkContext.statusTracker()
+        self._group = f"thence-{uuid.uuid4().hex}"
         self._what = what
         self._progress = progress
         self._stop = threading.Event()
@@ -117,6 +123,7 @@ class _Watch:
 
     def __enter__(self) -> _Watch:
         if self._progress is not None:
+            self._context.setJobGroup(self._group, self._what)
             self._thread = threading.Thread(target=self._go, daemon=True)
             self._thread.start()
         return self
@@ -125,6 +132,7 @@ class _Watch:
         self._stop.set()
         if self._thread is not None:
             self._thread.join()
+            self._context.setLocalProperty(JOB_GROUP, None)  # type: ignore[arg-type]
 
     def _go(self) -> None:
         while not self._stop.wait(POLL_S):
@@ -133,7 +141,7 @@ class _Watch:
     def _tell(self) -> None:
         if self._progress is None:
             return
-        for job in self._tracker.getActiveJobsIds():
+        for job in self._tracker.getJobIdsForGroup(self._group):
             info = self._tracker.getJobInfo(job)
             stages = [] if info is None else list(info.stageIds)
             known = [self._tracker.getStageInfo(stage) for stage in stages]

@@ -1,21 +1,21 @@
 """Why a violation is one: the failed step, what the nodes knew, and the records around it.
 
-The run is read again, so that a report holds no columns: explaining is for people, one at a time.
+The run is read again, so that a report holds no columns: explaining is for people, a few at a time.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Final
 
 import numpy as np
 
 from thence.causal.dot import Dot
-from thence.errors import UnusableInputError
 from thence.trace.check import vectors_of
 from thence.trace.columns import NO_NAME, Columns, Ints
 from thence.trace.index import index_log
 from thence.trace.numbering import NEVER
-from thence.trace.reader import read_runs
+from thence.trace.reader import PathLike, read_run
 from thence.trace.record import KINDS, RunInfo
 from thence.trace.run import Life, LogIndex, Opened, Run, open_run
 from thence.trace.verdict import Report, Violation
@@ -26,11 +26,18 @@ AROUND: Final = 3  # records shown before and after
 
 def explain(report: Report, violation: Violation) -> str:
     """Several lines of text on one violation of a report that ``check_paths`` made."""
-    runs, _ = read_runs(report.paths, keep_going=True)
-    for columns, info in runs:
-        if info.run == violation.run and violation.node in columns.names:
-            return explain_in(columns, info, violation)
-    raise UnusableInputError(f"run {violation.run} is no longer where it was checked")
+    return explain_all(report.paths, [violation])[0]
+
+
+def explain_all(paths: Sequence[PathLike], violations: Sequence[Violation]) -> list[str]:
+    """The same on some violations below these paths; each log's run is read once."""
+    texts: dict[int, str] = {}
+    for run, node in sorted({(violation.run, violation.node) for violation in violations}):
+        columns, info = read_run(paths, run, node)
+        for number, violation in enumerate(violations):
+            if (violation.run, violation.node) == (run, node):
+                texts[number] = explain_in(columns, info, violation)
+    return [texts[number] for number in range(len(violations))]
 
 
 def explain_in(columns: Columns, info: RunInfo, violation: Violation) -> str:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import io
 import os
+import uuid
 from collections.abc import Iterable, Iterator
 from typing import Any, BinaryIO, Final
 
@@ -19,6 +20,7 @@ from thence.errors import UnusableInputError
 COMPRESSION: Final = {".gz": "gzip", ".zst": "zstd"}
 SEGMENT_ENDINGS: Final = (".jsonl", ".parquet", *(f".jsonl{ending}" for ending in COMPRESSION))
 BUFFER_BYTES: Final = 1 << 20
+OBJECT_STORES: Final = frozenset({"s3", "gcs", "abfs"})
 
 
 def is_segment(name: str) -> bool:
@@ -29,6 +31,20 @@ def is_segment(name: str) -> bool:
 def is_url(path: str) -> bool:
     """Whether the path is for pyarrow.fs."""
     return "://" in path
+
+
+def absolute(path: str | os.PathLike[str]) -> str:
+    """A path that means the same in another process, whatever its working folder."""
+    text = os.fspath(path)
+    return text if is_url(text) else os.path.abspath(text)
+
+
+def is_below(path: str, folder: str) -> bool:
+    """Whether a path is in a folder, at any depth; the queries of URLs do not count."""
+    inner, outer = path.partition("?")[0], folder.partition("?")[0]
+    if not is_url(path):
+        inner, outer = path, folder
+    return inner.startswith(f"{outer.rstrip('/')}/") and inner.rstrip("/") != outer.rstrip("/")
 
 
 def filesystem(path: str) -> tuple[Any, str]:
@@ -97,7 +113,9 @@ def parent(path: str) -> str:
     if not is_url(path):
         return os.path.dirname(path)
     head, question, query = path.partition("?")
-    return head.rpartition("/")[0] + question + query
+    above = head.rstrip("/").rpartition("/")[0]
+    # Nothing is above a bucket or a host: it is its own parent.
+    return (head if above.endswith(("/", ":")) else above) + question + query
 
 
 def name_of(path: str) -> str:
@@ -148,22 +166,34 @@ def map_file(path: str) -> Any:
 def write_file(path: str, pieces: Iterable[Any]) -> None:
     """Write a file in one step: it is there whole or not at all.
 
-    On a local file system by a hidden name and a rename; an object store does it of itself.
+    By a hidden name that no other process uses, and a rename; an object store, which cannot rename,
+    shows a file only when it is whole.  So a task may be run twice, also at the same time.
     """
-    where, inner = filesystem(path)
-    if not is_url(path):
-        folder, name = os.path.split(path)
-        inner = os.path.join(folder, f".{name}.{os.getpid()}.partial")
+    where, final = filesystem(path)
+    folder, slash, name = final.rpartition("/")
+    inner = final
+    if where.type_name not in OBJECT_STORES:
+        inner = f"{folder}{slash}.{name}.{uuid.uuid4().hex}.partial"
     try:
         with where.open_output_stream(inner, compression=None) as file:
             for piece in pieces:
                 file.write(piece)
-        if not is_url(path):
-            os.replace(inner, path)
+        if inner != final:
+            _put_in_place(where, inner, final)
     except BaseException:
-        if not is_url(path) and os.path.exists(inner):
-            os.remove(inner)
+        if inner != final and where.get_file_info(inner).type == pafs.FileType.File:
+            where.delete_file(inner)
         raise
+
+
+def _put_in_place(where: Any, inner: str, final: str) -> None:
+    try:
+        where.move(inner, final)
+    except OSError:
+        # Where a rename does not replace (HDFS), the one who came first has written the same.
+        if where.get_file_info(final).type != pafs.FileType.File:
+            raise
+        where.delete_file(inner)
 
 
 def make_folder(path: str) -> None:

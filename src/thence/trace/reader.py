@@ -22,17 +22,24 @@ from thence.errors import UnusableInputError
 from thence.trace.columns import Columns, Part, gather_runs, used_codes
 from thence.trace.files import (
     folders,
+    is_below,
     is_segment,
     join,
     kind_of,
     name_of,
-    open_stream,
     parent,
     read_bytes,
 )
 from thence.trace.parquet import read_parquet, records_of_parquet
 from thence.trace.record import Record, RunInfo, fault, info_from_json, record_from_json
-from thence.trace.segments import Quarantine, read_lines
+from thence.trace.segments import (
+    MALFORMED,
+    Quarantine,
+    fault_of_line,
+    lines_of,
+    read_lines,
+    too_long,
+)
 from thence.trace.views import founders_of
 
 INFO_FILE: Final = "run.json"
@@ -78,7 +85,7 @@ def _places(path: str, quarantine: Quarantine) -> list[Place]:
         raise UnusableInputError(f"{path} does not exist: name a run folder or a trace file")
     places: list[Place] = []
     for folder, files in folders(path):
-        if places and folder.startswith(f"{places[-1].path}/"):
+        if places and is_below(folder, places[-1].path):
             continue  # what is below a run folder belongs to it, not to the trace
         segments = tuple(join(folder, name) for name in files if is_segment(name))
         if segments or INFO_FILE in files or TABLE_INFO_FILE in files:
@@ -173,6 +180,25 @@ def read_runs(
     return runs, quarantine
 
 
+def read_run(paths: Sequence[PathLike], run: str, node: str) -> tuple[Columns, RunInfo]:
+    """The run of this name that has a log of this node, of those below these paths.
+
+    The others are not read if that can be told before.
+
+    What cannot be read is passed over: whoever read it before has told it.
+    """
+    groups = by_run(find_places(paths, Quarantine()))
+    # Most often run.json names it; a log may also hold records of a run that nothing names.
+    groups.sort(key=lambda group: all(p.info is None or p.info.run != run for p in group))
+    for group in groups:
+        infos = [place.info for place in group if place.info is not None]
+        members = [name for info in infos for name in info.members]
+        for columns in gather_runs(_parts(group, Quarantine(), lambda: None), members):
+            if columns.run == run and node in columns.names:
+                return columns, _info_of(columns, infos)
+    raise UnusableInputError(f"run {run} is no longer where it was checked")
+
+
 def by_run(places: list[Place]) -> list[list[Place]]:
     """Places of the same named run together, in order of first appearance."""
     groups: dict[str, list[Place]] = {}
@@ -236,16 +262,18 @@ def read_records(paths: Sequence[PathLike], keep_going: bool = False) -> Iterato
 
 
 def _records_of_lines(path: str, quarantine: Quarantine) -> Iterator[Record]:
-    with open_stream(path) as file:
-        for number, line in enumerate(file, 1):
-            if not line.strip():
-                continue
-            try:
-                record = record_from_json(line)
-                reason = fault(record)
-            except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
-                reason = str(error)
-            if reason is None:
-                yield record
-            else:
-                quarantine.add(path, number, reason)
+    for number, line in lines_of(path):
+        if too_long(line):
+            quarantine.add(path, number, fault_of_line(line))
+            continue
+        if not line.strip():
+            continue
+        try:
+            record = record_from_json(line)
+            reason = fault(record)
+        except MALFORMED as error:
+            reason = fault_of_line(line, error)
+        if reason is None:
+            yield record
+        else:
+            quarantine.add(path, number, reason)

@@ -36,7 +36,7 @@ from thence.pipeline.causality.scan import Scanned, ScanSpec, scan_log
 from thence.pipeline.causality.spell import Judged
 from thence.pipeline.causality.whole import WholeSpec, check_whole
 from thence.pipeline.tasks import Runner
-from thence.trace.files import is_url, join, make_folder
+from thence.trace.files import absolute, join, make_folder
 from thence.trace.reader import (
     PathLike,
     Place,
@@ -201,10 +201,7 @@ class _Check:
     def _plan(self) -> list[_RunPlan]:
         groups = by_run(find_places(self.paths, self.quarantine))
         self.files = {
-            file: file if is_url(file) else os.path.abspath(file)
-            for group in groups
-            for place in group
-            for file in place.files
+            file: absolute(file) for group in groups for place in group for file in place.files
         }
         work = self.options.work
         specs = [FileSpec(number, path, work) for number, path in enumerate(self.files.values())]

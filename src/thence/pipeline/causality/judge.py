@@ -298,8 +298,3 @@ def _shared(path: str, number: int) -> _Shared:
         _CACHE.clear()
         _CACHE[key] = _Shared(path, number)
     return _CACHE[key]
-
-
-def forget() -> None:
-    """Let go of the run this process has been busy with."""
-    _CACHE.clear()

@@ -7,10 +7,14 @@ import uuid
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
+import msgspec
+
 from thence.causal.dot import Dot
 from thence.pipeline.causality.check import WHOLE_EVENTS_MAX, Checked, CheckOptions, check_with
+from thence.pipeline.tables import spark_path, spark_uri
 from thence.pipeline.tasks import Progress, spark_runner
-from thence.trace.files import join, make_folder, parent, remove_folder
+from thence.trace.explain import explain_all
+from thence.trace.files import absolute, join, make_folder, parent, remove_folder
 from thence.trace.reader import PathLike
 from thence.trace.verdict import LISTED_MAX, Report, Violation
 
@@ -45,7 +49,7 @@ def check_on_spark(
     ``whole_events_max``: runs up to this are checked by one task each, longer ones by logs.
     Raises as ``thence.trace.check.check_paths`` does.
     """
-    own = work or _work_folder(spark, paths)
+    own = absolute(work or _work_folder(spark, paths))
     inside = join(own, f".thence-{uuid.uuid4().hex}")
     options = CheckOptions(
         work=inside,
@@ -68,6 +72,33 @@ def check_on_spark(
             remove_folder(own)
 
 
+class ExplainSpec(msgspec.Struct, frozen=True, kw_only=True):
+    """Some violations below some paths."""
+
+    paths: tuple[str, ...]
+    violations: tuple[Violation, ...]
+
+
+class Explained(msgspec.Struct, frozen=True, kw_only=True):
+    """What there is to say about them."""
+
+    texts: list[str]
+
+
+def explain_on_spark(
+    spark: SparkSession, report: Report, violations: Sequence[Violation]
+) -> list[str]:
+    """Several lines of text on each: a task reads the runs again, not the driver."""
+    spec = ExplainSpec(paths=tuple(map(absolute, report.paths)), violations=tuple(violations))
+    (explained,) = spark_runner(spark)("explaining", explain_these, [spec], Explained)
+    return explained.texts
+
+
+def explain_these(spec: ExplainSpec) -> Explained:
+    """The task."""
+    return Explained(texts=explain_all(spec.paths, spec.violations))
+
+
 def _is_local(spark: SparkSession) -> bool:
     return str(spark.sparkContext.master).startswith("local")
 
@@ -75,12 +106,14 @@ def _is_local(spark: SparkSession) -> bool:
 def _work_folder(spark: SparkSession, paths: Sequence[PathLike]) -> str:
     if _is_local(spark):
         return tempfile.mkdtemp(prefix="thence-check-")
-    return parent(str(paths[0]).rstrip("/")) or "."
+    return parent(absolute(paths[0]).rstrip("/"))
 
 
 def _violations(spark: SparkSession, folders: Sequence[str]) -> DataFrame:
     reader = spark.read.schema(VIOLATIONS_DDL)
-    return reader.parquet(*folders) if folders else spark.createDataFrame([], VIOLATIONS_DDL)
+    if not folders:
+        return spark.createDataFrame([], VIOLATIONS_DDL)
+    return reader.parquet(*map(spark_path, folders))
 
 
 def _first_violations(spark: SparkSession, folders: Sequence[str], count: int) -> list[Violation]:
@@ -119,6 +152,6 @@ def _write_tables(spark: SparkSession, out: str, checked: Checked) -> None:
         for verdict in checked.verdicts
     ]
     frame = spark.createDataFrame(rows, VERDICTS_DDL)
-    frame.coalesce(1).write.mode("overwrite").parquet(join(out, "verdicts"))
+    frame.coalesce(1).write.mode("overwrite").parquet(spark_uri(join(out, "verdicts")))
     found = _violations(spark, checked.tables)
-    found.write.mode("overwrite").parquet(join(out, "violations"))
+    found.write.mode("overwrite").parquet(spark_uri(join(out, "violations")))

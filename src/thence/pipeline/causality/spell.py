@@ -9,7 +9,7 @@ import msgspec
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from thence.trace.files import filesystem, join
+from thence.trace.files import join, write_file
 from thence.trace.numbering import Numbering
 from thence.trace.run import LogIndex
 from thence.trace.segments import Quarantined
@@ -67,5 +67,6 @@ def write_violations(violations: Sequence[Violation], tables: str, stem: str) ->
         }
         for v in violations
     ]
-    where, path = filesystem(join(tables, f"{stem}.parquet"))
-    pq.write_table(pa.Table.from_pylist(rows, VIOLATIONS), path, filesystem=where)
+    sink = pa.BufferOutputStream()
+    pq.write_table(pa.Table.from_pylist(rows, VIOLATIONS), sink)
+    write_file(join(tables, f"{stem}.parquet"), [sink.getvalue()])

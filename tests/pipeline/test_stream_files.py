@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from thence.errors import UnusableInputError
+from thence.pipeline import stream_pages
 from thence.pipeline.stream_files import Entry, FileLog, require_folders
 from thence.pipeline.stream_pages import Pages
 from thence.trace.record import RunInfo
@@ -136,6 +137,35 @@ def test_a_page_that_was_not_finished_does_not_count(root: Path):
     found(log)
     assert len(log_of(root)) == 1
     assert len(Pages(str(store)).read()) == 1
+
+
+def test_many_pages_become_one_at_the_next_start(root: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(stream_pages, "PAGES_MAX", 3)
+    store = root.parent / "store"
+    put(root / "one", "a-000000.jsonl")
+    write_info(root / "one", RunInfo(run="r"))
+    log = log_of(root)
+    for number in range(1, 8):
+        found(log)
+        put(root / "one", f"a-{number:06d}.jsonl")
+    assert len(list(store.iterdir())) == 7
+    again = log_of(root)
+    assert again.entries == log.entries
+    assert [path.name for path in store.iterdir()] == ["000000000007.whole.json"]
+    found(again)
+    third = log_of(root)
+    assert third.entries == again.entries
+    assert len(third) == len(log) + 1
+
+
+def test_pages_before_one_that_stands_for_them_do_not_count(tmp_path: Path):
+    pages = Pages(str(tmp_path))
+    pages.append("a")
+    old = (tmp_path / "000000000000.json").read_bytes()
+    pages.replace("ab")
+    (tmp_path / "000000000000.json").write_bytes(old)  # as after a crash before it was removed
+    pages.append("c")
+    assert Pages(str(tmp_path)).read() == [b'"ab"', b'"c"']
 
 
 def test_a_checkpoint_of_other_folders_is_refused(root: Path, tmp_path: Path):

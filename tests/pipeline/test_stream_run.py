@@ -235,6 +235,7 @@ def test_the_limits_are_those_of_the_reference(request):
         "WAITING_RECORDS_MAX": online.WAITING_RECORDS_MAX,
         "VECTOR_ENTRIES_MAX": online.VECTOR_ENTRIES_MAX,
         "PENDING_MAX": online.PENDING_MAX,
+        "TOLD_MAX": online.TOLD_MAX,
         "FILES_PER_BATCH_MAX": stream_source.FILES_PER_BATCH_MAX,
         "LISTED_MAX": stream_run.LISTED_MAX,
     }

@@ -159,6 +159,17 @@ def test_more_undecided_violations_than_the_limit_need_the_whole_run(monkeypatch
     assert checker.needs_batch == "more than 1 violations are undecided"
 
 
+def test_more_violations_than_the_limit_wait_for_the_end_of_the_run(monkeypatch):
+    monkeypatch.setattr(online, "TOLD_MAX", 2)
+    checker = OnlineChecker("r", info("a", "b"))
+    first = checker.feed(records(b="deliver b:1; deliver b:2; deliver b:3"))
+    assert [v.rule for v in first] == ["deliver-own"] * 3
+    assert checker.needs_batch == "more than 2 violations were told"
+    assert checker.counters().told == 3
+    rest, denied = checker.rest_of([*first, *first[:0]])
+    assert (rest, denied) == ([], 0), "and none of them comes again"
+
+
 def test_a_dump_goes_on_where_it_was():
     about = info("a", "b")
     made = records(a="send a:1; send a:2 < a:1; stable a:2; end", b="deliver a:2; deliver a:1; end")

@@ -141,6 +141,8 @@ class Teller:
         self._printed: set[str] = set()
         for page in self._pages.read():
             self._printed.update(msgspec.json.decode(page, type=list[str]))
+        if self._pages.is_long:
+            self._pages.replace(sorted(self._printed))
         self._json = as_json
         self._opened: set[str] = set()
         self._closed: set[str] = set()
@@ -172,8 +174,10 @@ class Teller:
         elif finding.what == "closed":
             self._closed.add(finding.run or "")
             self._events += finding.events or 0
-        elif finding.what in self._counts:
-            self._counts[finding.what] += 1
+        elif finding.what == "violation":
+            self._counts["violation"] += 1
+        elif finding.what == "quarantine":
+            self._counts["quarantine"] += finding.events or 1
 
     def _print(self, finding: Finding) -> None:
         if finding.what == "quarantine":

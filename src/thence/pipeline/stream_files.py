@@ -79,6 +79,8 @@ class FileLog:
                     f"the checkpoint {self._store} belongs to {before}: choose another one"
                 )
             self._note(page.entries)
+        if self._pages.is_long:
+            self._pages.replace(_Page(LOG_VERSION, self._roots, tuple(self.entries)))
 
     def _note(self, entries: Sequence[Entry]) -> None:
         for entry in entries:

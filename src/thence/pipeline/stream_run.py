@@ -52,7 +52,7 @@ class Finding(msgspec.Struct, frozen=True, kw_only=True):
     reason: str | None = None
     """Of something set aside."""
     events: int | None = None
-    """Of a closed run: its records."""
+    """Of a closed run: its records.  Of something set aside: how many, if it is more than one."""
     violations: int | None = None
     """Of a closed run: how many there are, the listed ones and the others."""
 
@@ -153,7 +153,8 @@ class RunFollower:
             yield Finding(what="quarantine", file=item.file, line=item.line, reason=item.reason)
         more = quarantine.count - len(quarantine.listed)
         if more:
-            yield Finding(what="quarantine", file=path, reason=f"{more} more lines like these")
+            reason = f"{more} more lines like these"
+            yield Finding(what="quarantine", file=path, reason=reason, events=more)
 
     def _feed(self, pieces: list[_Piece]) -> Iterator[Violation]:
         """Feed the logs side by side: always the one of which the fewest records wait.

@@ -40,6 +40,9 @@ VECTOR_ENTRIES_MAX: Final = 1 << 23
 """Dots that are not stable everywhere, times origins; about 64 MB."""
 PENDING_MAX: Final = 1 << 16
 """Violations of one run that wait for what is to come; order of total orders included."""
+TOLD_MAX: Final = 1 << 18
+"""Violations of one run that are told before it ends: each is remembered, so that none comes again
+when the run is checked as a whole."""
 
 
 class Counters(msgspec.Struct, frozen=True, kw_only=True):
@@ -53,6 +56,8 @@ class Counters(msgspec.Struct, frozen=True, kw_only=True):
     """Messages whose past is kept."""
     pending: int
     """Violations, certain or not, that are not told yet."""
+    told: int
+    """Violations that were told: a number is kept of each."""
 
 
 class OnlineChecker:
@@ -101,6 +106,7 @@ class OnlineChecker:
             waiting=sum(len(log.waiting) for log in state.logs.values()),
             dots=sum(len(origin.seqs) for origin in state.origins),
             pending=pending,
+            told=len(state.emitted),
         )
 
     def waiting(self, node: str) -> int:
@@ -208,6 +214,8 @@ class OnlineChecker:
             replay.give_up(f"{counters.dots} messages are not stable everywhere")
         if counters.pending > PENDING_MAX:
             replay.give_up(f"more than {PENDING_MAX} violations are undecided")
+        if counters.told > TOLD_MAX:
+            replay.give_up(f"more than {TOLD_MAX} violations were told")
         if replay.state.gave_up:
             self._forget()
 

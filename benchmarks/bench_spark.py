@@ -23,8 +23,10 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from benchmarks.bench_check import Execution, algorithm_14, python_logs
+from thence.pipeline.causality.check import CheckOptions, check_with
 from thence.pipeline.causality.spark import check_on_spark
 from thence.pipeline.session import spark_session
+from thence.pipeline.tasks import Runner, run_here, spark_runner
 from thence.trace.check import check_paths
 from thence.trace.reader import read_runs
 
@@ -66,6 +68,24 @@ def make(folder: Path, nodes: int, events: int) -> int:
         f"{made} events, {nodes} nodes, {size / made:.2f} bytes an event ({seconds:.0f} s to make)"
     )
     return made
+
+
+def sizing(spark: Any, tiny: Path, folder: Path) -> None:
+    """What a check costs before its first event, and what lies on disk between its stages."""
+    Execution(8, 1000).write_new(tiny)
+    fixed = [timed(lambda: by_logs(spark_runner(spark), tiny)[0])[1] for _ in range(3)]
+    events, between = by_logs(run_here, folder)
+    print(f"fixed: {statistics.median(fixed):.2f} s for the stages of a check of 1000 events")
+    print(f"between the stages: {between / events:.1f} bytes an event on disk, 8 nodes")
+
+
+def by_logs(runner: Runner, folder: Path) -> tuple[int, int]:
+    """Check by logs, however short they are: (events, bytes left by the stages)."""
+    with tempfile.TemporaryDirectory() as work:
+        options = CheckOptions(work=work, whole_events_max=0)
+        report = check_with(runner, [folder], options, lambda folders, count: []).report
+        sizes = [path.stat().st_size for path in Path(work).rglob("*") if path.is_file()]
+    return report.events, sum(sizes)
 
 
 def peak_gb(pid: int) -> float:
@@ -126,6 +146,7 @@ def main() -> None:
         print(f"session started in {start:.1f} s")
         jvm = int(spark.sparkContext._jvm.java.lang.ProcessHandle.current().pid())
         by_spark(spark, few)  # warm
+        sizing(spark, root / "tiny", few)
         times: dict[str, list[float]] = {}
 
         def measure(what: str, work: Callable[[], Any]) -> None:

@@ -6,7 +6,6 @@ import random
 from collections import Counter
 from collections.abc import Callable, Iterable
 
-import numpy as np
 import pyarrow as pa
 import pytest
 
@@ -15,7 +14,7 @@ from tests.seeds import seeds
 from tests.trace.dynamics import broken_dynamic, dynamic_execution
 from tests.trace.executions import Logs, broken, execution, records_of
 from thence.pipeline.measure_run import tables_of
-from thence.pipeline.measure_segments import ABSENT, Measurements
+from thence.pipeline.metrics.base import ARROW, TABLES
 from thence.trace.columns import gather_runs
 from thence.trace.record import Record, RunInfo
 from thence.trace.segments import part_of_records
@@ -25,21 +24,10 @@ Execution = Callable[[int], tuple[Logs, RunInfo]]
 
 def tables(records: Iterable[Record], info: RunInfo) -> dict[str, list[dict]]:
     """The tables of a run by the kernels."""
-    records = list(records)
-    (columns,) = gather_runs([part_of_records(records)], info.members)
-    first: dict[tuple[str, int], Record] = {}
-    for record in records:
-        first.setdefault((record.node, record.pos), record)
-    ordered = [first[key] for key in sorted(first)]
-
-    def numbers(name: str) -> np.ndarray:
-        found = [getattr(record, name) for record in ordered]
-        return np.array([ABSENT if value is None else value for value in found], np.int64)
-
-    measured = Measurements(t_us=numbers("t_us"), bytes=numbers("bytes"), words=numbers("words"))
-    found: dict[str, list[pa.Table]] = {}
-    for name, rows in tables_of(columns, info, measured):
-        found.setdefault(name, []).append(rows)
+    (columns,) = gather_runs([part_of_records(records, measured=True)], info.members)
+    found: dict[str, list[pa.Table]] = {name: [ARROW[name].empty_table()] for name in TABLES}
+    for name, rows in tables_of(columns, info):
+        found[name].append(rows)
     return {name: pa.concat_tables(rows).to_pylist() for name, rows in found.items()}
 
 

@@ -190,3 +190,12 @@ def test_what_was_written_is_read_as_frames(tables: Tables):
     for name, columns in TABLES.items():
         assert getattr(frames, name).columns == list(columns)
     assert read_metric(tables.spark, tables.out, "memory").columns == list(METRIC_COLUMNS)
+
+
+def test_long_runs_are_measured_by_logs_on_spark(tables: Tables, tmp_path: Path):
+    runs = tables.out.parent / "runs"
+    report = measure(tables.spark, [runs], tmp_path, ["metadata"], whole_events_max=-1)
+    assert report.runs == tables.report.runs
+    for name in TABLES:
+        expected, found = (pq.read_table(out / name).to_pylist() for out in (tables.out, tmp_path))
+        assert sorted(map(repr, found)) == sorted(map(repr, expected)), name

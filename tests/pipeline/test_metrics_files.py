@@ -103,6 +103,33 @@ def test_a_bad_line_does_not_lend_its_time_to_a_good_one(tmp_path: Path):
     assert (delivered["t_receive"], delivered["t_deliver"]) == (10, 30)
 
 
+def test_a_line_without_end_is_set_aside_and_what_follows_is_measured(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    run = write(tmp_path / "run")
+    first, *others = (run / "a.jsonl").read_text().splitlines()
+    (run / "a.jsonl").write_text("\n".join([first, "x" * 3500, *others]) + "\n")
+    monkeypatch.setattr("thence.trace.segments.LINE_BYTES_MAX", 1000)
+    measured = measure([run], tmp_path / "out", keep_going=True)
+    assert [(item.line, item.reason) for item in measured.quarantined] == [
+        (2, "longer than 1000 bytes")
+    ]
+    assert measured.events == len(LINES)
+    (delivered,) = (row for row in rows(tmp_path / "out", "latency") if not row["own"])
+    assert (delivered["t_receive"], delivered["t_deliver"]) == (10, 30)
+
+
+def test_a_size_below_zero_is_set_aside_in_any_form(tmp_path: Path):
+    bad = write(tmp_path / "lines", lines=[LINES[0], LINES[3] | {"pos": 1, "words": -1}])
+    other = write(tmp_path / "rows", lines=[])
+    (other / "a.jsonl").unlink()
+    table = table_of("r", "a", 0, [("sample", 5, None), ("sample", 7, None)], {"words": [(1, -1)]})
+    pq.write_table(table, other / "a.parquet")
+    for folder, name in ((bad, "a.jsonl"), (other, "a.parquet")):
+        with pytest.raises(TraceError, match=rf"{name}:2: words: expected a size"):
+            measure([folder], tmp_path / "out")
+
+
 def test_of_records_with_one_position_the_first_read_gives_its_time(tmp_path: Path):
     again = [{**LINES[1], "t_us": 888}, {**LINES[1], "t_us": 999}]
     run = write(tmp_path / "run", lines=[*LINES, again[0]])

@@ -12,9 +12,9 @@ import pytest
 from tests.pipeline.metrics_brute import D, largest_antichain
 from tests.seeds import seeds
 from thence.pipeline import metrics
-from thence.pipeline.measure_run import BUCKETS_MAX, bucket_width, has_common_clock
+from thence.pipeline.measure_rows import BUCKETS_MAX, bucket_width, clock_of
 from thence.pipeline.metrics import METRICS
-from thence.pipeline.metrics.base import LEVELS, TABLES
+from thence.pipeline.metrics.base import COMMON, LEVELS, TABLES
 from thence.pipeline.metrics.concurrency import WIDTH_ENTRIES_MAX, order_of, width_of
 from thence.trace.check import Facts, facts_of
 from thence.trace.columns import gather_runs
@@ -150,4 +150,5 @@ def test_clocks_are_common_when_run_json_says_so():
         ({"simulated": True}, True),
         ({"simulated": "yes"}, False),
     ):
-        assert has_common_clock(msgspec.structs.replace(info, scenario=scenario)) is common
+        clock = clock_of(msgspec.structs.replace(info, scenario=scenario))
+        assert clock == (COMMON if common else None)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter
 
+from thence.cli.plural import counted
 from thence.cli.progress import progress_bar
 from thence.errors import UnusableInputError
 from thence.pipeline.ingest import IngestReport, ingest
@@ -111,14 +112,14 @@ def text(report: IngestReport, out: str) -> str:
         segments.append(f"{report.unreadable:,} unreadable")
     lines = [
         f"segments     {', '.join(segments)}",
-        f"events       {report.events:,} of {_count(report.nodes, 'node')} in "
-        f"{_count(len(report.runs), 'run')}",
+        f"events       {report.events:,} of {counted(report.nodes, 'node')} in "
+        f"{counted(len(report.runs), 'run')}",
     ]
     if report.events != report.taken:
         lines.append(f"             made of {report.taken:,} events of the log")
     before = report.quarantined_before
     earlier = f", and {before:,} earlier" if before else ""
-    lines.append(f"quarantined  {report.quarantined:,} of {_count(report.read, 'line')}{earlier}")
+    lines.append(f"quarantined  {report.quarantined:,} of {counted(report.read, 'line')}{earlier}")
     lines.append(f"table in {out}; check it with: thence check {join(out, EVENTS)}")
     return "\n".join(lines) + "\n"
 
@@ -137,7 +138,3 @@ def _tell(report: IngestReport) -> None:
         print(f"... and {more:,} more such remarks", file=sys.stderr)
     for note in report.notes:
         print(f"thence: {note}", file=sys.stderr)
-
-
-def _count(number: int, what: str) -> str:
-    return f"{number:,} {what}{'' if number == 1 else 's'}"

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import msgspec
 from cyclopts import Parameter
 
+from thence.cli.plural import counted
 from thence.cli.progress import progress_bar
 from thence.errors import UnusableInputError
 from thence.pipeline.measure import (
@@ -20,6 +21,7 @@ from thence.pipeline.measure import (
 )
 from thence.pipeline.metrics import METRICS
 from thence.pipeline.metrics.base import OF_RUNS
+from thence.trace.segments import Quarantine
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -66,7 +68,7 @@ def command(
         return 0
     if out is None:
         raise UnusableInputError("no folder for the tables given: --out DIR")
-    usable_places(paths, out)  # a mistake shows before Spark starts
+    usable_places(paths, out, Quarantine())  # a mistake shows before Spark starts
     with progress_bar() as progress:
         if progress is not None:
             progress("starting Spark", 0, 1)
@@ -135,8 +137,7 @@ def to_json(measured: Measured, found: dict[str, list[Row]]) -> str:
 
 def text(measured: Measured, found: dict[str, list[Row]]) -> str:
     """The metrics for people, by engine, group size and send interval."""
-    runs = "1 run" if measured.runs == 1 else f"{measured.runs:,} runs"
-    lines = [f"{runs}, {measured.events:,} events"]
+    lines = [f"{counted(measured.runs, 'run')}, {counted(measured.events, 'event')}"]
     for name, rows in found.items():
         lines += ["", f"{name}: {METRICS[name].description}"]
         head = ("series", "engine", "stability", "nodes", "interval", "count", "p50", "p99", "max")

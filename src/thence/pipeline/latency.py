@@ -10,23 +10,23 @@ past.  The definitions are those of docs/reference/metrics.md:
   of evidence with its past: the same look-ups as in the rules on stability, over arrivals instead
   of deliveries, and followed back through the views of the log.
 
-Rows are rows of one log, ``NEVER`` is the row of what was not logged.  Where the records do not
-say it the result is null, never a guess.
+Rows are rows of one log, in 32 bits; ``NEVER`` is the row of what was not logged.  Where the
+records do not say it the result is null, never a guess.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from typing import Final
 
 import msgspec
 import numpy as np
 import pyarrow as pa
 
-from thence.pipeline.measure_segments import ABSENT, Measurements
+from thence.errors import LocalProtocolError
 from thence.pipeline.metrics.base import ARROW
 from thence.trace.check import Facts
-from thence.trace.columns import KIND_CODE, Columns, Ints, Mask
+from thence.trace.columns import ABSENT, BYTES, KIND_CODE, T_US, WORDS, Columns, Ints, Mask
 from thence.trace.gathers import prefix_max, suffix_min
 from thence.trace.numbering import NEVER, Numbering
 from thence.trace.record import READY, RECEIVE
@@ -37,6 +37,8 @@ from thence.trace.views import Views, views_of
 
 KIND_RECEIVE: Final = KIND_CODE[RECEIVE]
 KIND_READY: Final = KIND_CODE[READY]
+ROWS_AT_A_TIME: Final = 1 << 17
+"""Of the table, in memory: about 200 bytes each."""
 
 
 # One log.
@@ -55,19 +57,30 @@ class Log(msgspec.Struct, frozen=True, kw_only=True):
     context_dots: Ints
 
 
-def open_log(columns: Columns, facts: Facts, index: LogIndex, measured: Measurements) -> Log:
-    """The rows of one log, with the dots of every kind of record numbered."""
+def open_log(columns: Columns, numbering: Numbering, index: LogIndex) -> Log:
+    """The rows of one log among those of its run, whose columns have the codes of ``numbering``."""
     bounds = np.array([index.node, index.node + 1], columns.node.dtype)
     first, end = np.searchsorted(columns.node, bounds).tolist()
-    rows = slice(first, end)
+    return log_of(columns, slice(first, end), columns.dot_node[first:end], numbering, index)
+
+
+def log_of(
+    columns: Columns, rows: slice, origin: Ints, numbering: Numbering, index: LogIndex
+) -> Log:
+    """Some rows of columns as a log, with the dots of every kind of record numbered.
+
+    ``origin``: the codes of ``numbering`` for the names in ``dot_node`` of these rows.
+    """
+    if columns.measured is None:
+        raise LocalProtocolError("these columns were read without clocks and sizes")
     return Log(
         index=index,
         kind=columns.kind[rows],
-        ids=_ids_of(facts.run.numbering, columns.dot_node[rows], columns.dot_seq[rows]),
-        t_us=measured.t_us[rows],
-        bytes=measured.bytes[rows],
-        words=measured.words[rows],
-        context_dots=np.diff(columns.context_start[first : end + 1]),
+        ids=_ids_of(numbering, origin, columns.dot_seq[rows]),
+        t_us=columns.measured[T_US, rows],
+        bytes=columns.measured[BYTES, rows],
+        words=columns.measured[WORDS, rows],
+        context_dots=np.diff(columns.context_start[rows.start : rows.stop + 1]),
     )
 
 
@@ -79,13 +92,13 @@ def _ids_of(numbering: Numbering, origin: Ints, seq: Ints) -> Ints:
         hit = known[np.minimum(place, len(known) - 1)] == rank[mine]
         rank[mine] = np.where(hit, place + 1, 0)
     rank[rank > numbering.count[origin]] = 0
-    ids: Ints = np.where(rank > 0, numbering.base[origin] + rank, -1)
+    ids: Ints = np.where(rank > 0, numbering.base[origin] + rank, -1).astype(np.int32)
     return ids
 
 
-def send_times(facts: Facts, logs: Sequence[Log]) -> Ints:
+def send_times(total: int, logs: Iterable[Log]) -> Ints:
     """By id: the time of its send on the clock of its sender, or ``ABSENT``."""
-    times = np.full(facts.run.numbering.total, ABSENT, np.int64)
+    times = np.full(total, ABSENT, np.int64)
     for log in logs:
         for life in log.index.lives:
             times[life.send_id] = log.t_us[life.send_at]
@@ -93,28 +106,18 @@ def send_times(facts: Facts, logs: Sequence[Log]) -> Ints:
 
 
 def latencies(facts: Facts, log: Log, sent_us: Ints) -> Iterator[pa.Table]:
-    """The rows of the table ``latency`` for one log, life by life."""
+    """The rows of the table ``latency`` for one log, life by life, some thousand at a time."""
     index, run = log.index, facts.run
-    for_node = _for_node(facts, index.node)
+    for_node = facts.for_node(index.node)
     views = views_of(index.node, run.members, index.changes)
     ends = [*(life.start for life in index.lives[1:]), len(log.kind)]
     for number, end in enumerate(ends):
         life = index.lives[number]
         seen = _Seen(facts, log, number, end, for_node)
-        completing: Ints = np.full(run.numbering.total, NEVER, np.int64)
+        completing: Ints = np.full(run.numbering.total, NEVER, np.int32)
         if run.causal and len(life.stable_id):
             completing[life.stable_id] = _Completing(facts, log, life, seen, views).rows()
-        yield _table(facts, log, number, seen, completing, sent_us)
-
-
-def _for_node(facts: Facts, node: int) -> Mask | None:
-    """By id: whether the message was for this node; None when every message was for everyone."""
-    if not facts.recipients:
-        return None
-    for_node = np.ones(facts.run.numbering.total, np.bool_)
-    for dot, recipients in facts.recipients.items():
-        for_node[dot] = node in recipients
-    return for_node
+        yield from _tables(facts, log, number, seen, completing, sent_us)
 
 
 class _Seen:
@@ -126,7 +129,7 @@ class _Seen:
         run, total = facts.run, facts.run.numbering.total
         life = log.index.lives[number]
         self.for_node = for_node
-        delivered: Ints = np.full(total, NEVER, np.int64)
+        delivered: Ints = np.full(total, NEVER, np.int32)
         delivered[life.deliver_id] = life.deliver_at
         if not run.total:
             delivered[life.send_id] = life.send_at
@@ -138,7 +141,7 @@ class _Seen:
         ready[(ready > delivered) | (~own & (ready > came))] = NEVER
         ready[(received != NEVER) & (ready < received)] = NEVER
         self.delivered, self.received, self.ready = delivered, received, ready
-        arrived = np.minimum(came, received.astype(np.int32))
+        arrived = np.minimum(came, received)
         expected = expected_here(arrived, for_node)
         self.complete = np.maximum(arrived, complete_from(run, facts.vectors, expected))
         """Where it had arrived, and all of its past that is for this node."""
@@ -149,7 +152,7 @@ class _Seen:
 
     def latest(self) -> Ints:
         """``complete`` of what was received; NEVER where the log did not wait for it."""
-        latest = self.complete.astype(np.int64)
+        latest = self.complete.copy()
         latest[latest > np.minimum(self.ready, self.delivered)] = NEVER
         latest[self.received == NEVER] = NEVER
         return latest
@@ -178,7 +181,7 @@ def _own(facts: Facts, node: int) -> Mask:
 def _first_rows(log: Log, kind: int, start: int, end: int, total: int) -> Ints:
     rows = start + np.flatnonzero(log.kind[start:end] == kind)
     rows = rows[log.ids[rows] >= 0]
-    first: Ints = np.full(total, NEVER, np.int64)
+    first: Ints = np.full(total, NEVER, np.int32)
     first[log.ids[rows][::-1]] = rows[::-1]  # of repeated indices the last assignment stays
     return first
 
@@ -207,7 +210,7 @@ class _Completing:
         """
         life, views = self._life, self._views
         epoch = views.epoch(life.stable_at)
-        result: Ints = np.full(len(epoch), NEVER, np.int64)
+        result: Ints = np.full(len(epoch), NEVER, np.int32)
         known: dict[int, Ints] = {}
         before: Ints = np.zeros(0, np.int32)
         completed: Ints = before
@@ -262,39 +265,40 @@ class _Completing:
 # The table.
 
 
-def _table(
+def _tables(
     facts: Facts, log: Log, number: int, seen: _Seen, completing: Ints, sent_us: Ints
-) -> pa.Table:
-    numbering, ids = facts.run.numbering, seen.ids
-    life = log.index.lives[number]
-    told: Ints = np.full(numbering.total, NEVER, np.int64)
+) -> Iterator[pa.Table]:
+    numbering, life = facts.run.numbering, log.index.lives[number]
+    told: Ints = np.full(numbering.total, NEVER, np.int32)
     told[life.stable_id] = life.stable_at
     told[told < life.delivered] = NEVER  # of what was not there
-    sent: Ints = np.full(numbering.total, NEVER, np.int64)
+    completing[told == NEVER] = NEVER
+    sent: Ints = np.full(numbering.total, NEVER, np.int32)
     sent[life.send_id] = life.send_at
-    origin = np.searchsorted(numbering.base, ids, side="right") - 1
-    latest = seen.latest()[ids]
-    received = seen.received[ids]
+    latest = seen.latest()
     dots = log.context_dots if facts.run.info.tags != "none" else np.full_like(log.bytes, ABSENT)
-    columns = {
-        "run": _repeated(facts.run.info.run, len(ids)),
-        "node": _repeated(numbering.names[log.index.node], len(ids)),
-        "life": pa.array(np.full(len(ids), number, np.int32)),
-        "dot_node": pa.array(numbering.names, pa.string()).take(pa.array(origin)),
-        "dot_seq": pa.array(seqs_of(numbering, origin, ids)),
-        "own": pa.array(numbering.owner[origin] == log.index.node),
-        "t_send": _nullable(sent_us[ids]),
-        "t_receive": _at(log.t_us, received),
-        "t_ready": _at(log.t_us, seen.ready[ids]),
-        "t_deliver": _at(log.t_us, seen.delivered[ids]),
-        "t_stable": _at(log.t_us, told[ids]),
-        "latest_receive": _at(log.t_us, latest),
-        "completing_receive": _at(log.t_us, np.where(told == NEVER, NEVER, completing)[ids]),
-        "had_to_wait": pa.array(latest > received, mask=latest == NEVER),
-        "context_dots": _at(dots, sent[ids]),
-        "bytes": _at(log.bytes, sent[ids]),
-    }
-    return pa.Table.from_pydict(columns, schema=ARROW["latency"])
+    for first in range(0, len(seen.ids), ROWS_AT_A_TIME):
+        ids = seen.ids[first : first + ROWS_AT_A_TIME]
+        origin = np.searchsorted(numbering.base, ids, side="right") - 1
+        columns = {
+            "run": _repeated(facts.run.info.run, len(ids)),
+            "node": _repeated(numbering.names[log.index.node], len(ids)),
+            "life": pa.array(np.full(len(ids), number, np.int32)),
+            "dot_node": pa.array(numbering.names, pa.string()).take(pa.array(origin)),
+            "dot_seq": pa.array(seqs_of(numbering, origin, ids)),
+            "own": pa.array(numbering.owner[origin] == log.index.node),
+            "t_send": _nullable(sent_us[ids]),
+            "t_receive": _at(log.t_us, seen.received[ids]),
+            "t_ready": _at(log.t_us, seen.ready[ids]),
+            "t_deliver": _at(log.t_us, seen.delivered[ids]),
+            "t_stable": _at(log.t_us, told[ids]),
+            "latest_receive": _at(log.t_us, latest[ids]),
+            "completing_receive": _at(log.t_us, completing[ids]),
+            "had_to_wait": pa.array(latest[ids] > seen.received[ids], mask=latest[ids] == NEVER),
+            "context_dots": _at(dots, sent[ids]),
+            "bytes": _at(log.bytes, sent[ids]),
+        }
+        yield pa.Table.from_pydict(columns, schema=ARROW["latency"])
 
 
 def _repeated(text: str, count: int) -> pa.Array:

@@ -1,4 +1,4 @@
-"""From traces to metric tables: one Spark task per run measures it, Spark SQL sums it up.
+"""From traces to metric tables: Spark tasks measure the runs, Spark SQL sums them up.
 
 ``measure`` writes below its folder
 
@@ -6,16 +6,16 @@ OUT/runs, logs, latency, samples, orders    what each run measured (metrics/base
 OUT/metrics/<name>                          the rows of each metric
 OUT/metrics.json                            what is there; not complete until all of it is
 
-all but the last Parquet.  A task reads the files of its run itself and runs the NumPy kernels: no
-event goes through the JVM, and the driver sees one row a run.  The longest runs go first, so that
-the last task to end is a short one.  A run must fit one task; docs/reference/metrics.md says how
-large that is.
+all but the last Parquet.  Tasks read the files of a run themselves and run the NumPy kernels: no
+event goes through the JVM, and the driver sees one row a run.  Small runs are measured by one task
+each, the longest first, so that the last task to end is a short one; a long run is measured log by
+log (measure_plan.py; docs/adr/0006 says why).
 """
 
 from __future__ import annotations
 
 import os
-import re
+import uuid
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from itertools import pairwise
@@ -25,12 +25,14 @@ import msgspec
 import pyarrow.fs as pafs
 
 from thence.errors import UnusableInputError
+from thence.pipeline.measure_plan import WHOLE_EVENTS_MAX, ByLogs, Sized, sized
 from thence.pipeline.measure_run import Outcome, Unit, measure_unit
 from thence.pipeline.metrics import METRICS
 from thence.pipeline.metrics.base import TABLES, Frames, spark_schema
-from thence.pipeline.tables import spark_path
+from thence.pipeline.tables import spark_path, spark_uri
 from thence.pipeline.tasks import Progress, Runner, spark_runner
 from thence.trace.files import (
+    absolute,
     filesystem,
     is_url,
     join,
@@ -39,7 +41,7 @@ from thence.trace.files import (
     remove_folder,
     write_file,
 )
-from thence.trace.reader import PathLike, Place, by_run, find_places
+from thence.trace.reader import PathLike, Place, by_run, find_places, no_records
 from thence.trace.segments import Quarantine, Quarantined
 
 if TYPE_CHECKING:
@@ -47,6 +49,8 @@ if TYPE_CHECKING:
 
 METRICS_FOLDER: Final = "metrics"
 SUMMARY_FILE: Final = "metrics.json"
+WORK_FOLDER: Final = "_work"
+"""Of what the stages of long runs hand to each other; gone when they are done."""
 AT_A_TIME: Final = 4
 
 # What is asked for and what came of it.
@@ -75,16 +79,19 @@ def measure(
     *,
     keep_going: bool = False,
     progress: Progress | None = None,
+    whole_events_max: int = WHOLE_EVENTS_MAX,
 ) -> Measured:
     """Measure every run below these paths and write the tables and metrics to a folder.
 
     ``names``: which metrics, all when there are none.  Raises UnusableInputError for what cannot
     be used, and TraceError when something could not be read, unless ``keep_going`` and something
     else could.  A folder that this function wrote before is written anew.
+    ``whole_events_max``: runs up to about this are measured by one task each, longer ones by logs.
     """
     chosen = chosen_metrics(names)
+    runner = spark_runner(spark, progress)
     measured = measure_tables(
-        spark_runner(spark, progress), paths, os.fspath(out), keep_going=keep_going
+        runner, paths, out, keep_going=keep_going, whole_events_max=whole_events_max
     )
     _compute(read_frames(spark, measured.out), chosen, measured.out, progress)
     measured = msgspec.structs.replace(measured, complete=True, metrics=tuple(chosen))
@@ -94,23 +101,38 @@ def measure(
 
 
 def measure_tables(
-    run: Runner, paths: Sequence[PathLike], out: str, *, keep_going: bool = False
+    run: Runner,
+    paths: Sequence[PathLike],
+    folder: PathLike,
+    *,
+    keep_going: bool = False,
+    whole_events_max: int = WHOLE_EVENTS_MAX,
 ) -> Measured:
     """The first half of ``measure``: the tables, and no metrics yet."""
-    given = [os.fspath(path) for path in paths]
-    groups = by_run(usable_places(given, out))
+    given, out = [absolute(path) for path in paths], absolute(folder)
+    quarantine = Quarantine()
+    groups = [sized(group) for group in by_run(usable_places(given, out, quarantine))]
     make_folder(out)
     write_file(join(out, SUMMARY_FILE), [b'{"complete": false}\n'])
-    for name in (*TABLES, METRICS_FOLDER):
+    for name in (*TABLES, METRICS_FOLDER, WORK_FOLDER):
         remove_folder(join(out, name))
+    for name in (*TABLES, METRICS_FOLDER):
         make_folder(join(out, name))
+    small = [group for group in groups if group.events <= whole_events_max]
     units = [
-        Unit(number=number, paths=tuple(place.path for place in group), folder=out)
-        for number, group in enumerate(groups)
+        Unit(stem=f"{number:06d}", places=group.places, folder=out)
+        for number, group in enumerate(small)
     ]
-    sizes = [sum(_file_size(file) for place in group for file in place.files) for group in groups]
-    outcomes = run("measuring runs", measure_unit, units, Outcome, sizes)
-    runs, quarantine = _together(outcomes, given, keep_going)
+    weights = [group.events for group in small]
+    outcomes = run("measuring runs", measure_unit, units, Outcome, weights)
+    long = [group for group in groups if group.events > whole_events_max]
+    if long:
+        outcomes += _by_logs(run, out, long)
+    runs = _together(outcomes, quarantine)
+    if quarantine.count and not (keep_going and runs):
+        raise quarantine.error()
+    if not runs:
+        raise no_records(paths)
     return Measured(
         out=out,
         runs=len(runs),
@@ -121,12 +143,22 @@ def measure_tables(
     )
 
 
+def _by_logs(run: Runner, out: str, groups: Sequence[Sized]) -> list[Outcome]:
+    # Workers keep what they read by its path, so no path may be used twice.
+    work = join(join(out, WORK_FOLDER), uuid.uuid4().hex)
+    make_folder(work)
+    try:
+        return ByLogs(run, out, work).measure(groups)
+    finally:
+        remove_folder(join(out, WORK_FOLDER))
+
+
 def _compute(frames: Frames, names: Sequence[str], out: str, progress: Progress | None) -> None:
     """Write the rows of these metrics, a few of them at a time: each is many short stages."""
 
     def one(name: str) -> None:
         rows = METRICS[name].compute(frames)
-        rows.write.parquet(_uri(join(join(out, METRICS_FOLDER), name)))
+        rows.write.parquet(spark_uri(join(join(out, METRICS_FOLDER), name)))
 
     _tell(progress, 0, len(names))
     with ThreadPoolExecutor(AT_A_TIME) as pool:
@@ -169,41 +201,32 @@ def _tell(progress: Progress | None, done: int, total: int) -> None:
         progress("computing metrics", done, total)
 
 
-def _together(
-    outcomes: Sequence[Outcome], paths: Sequence[str], keep_going: bool
-) -> tuple[list[tuple[str, int]], Quarantine]:
-    """The runs (name, events) and what was set aside; raises what ``measure`` raises."""
+def _together(outcomes: Sequence[Outcome], quarantine: Quarantine) -> list[tuple[str, int]]:
+    """The runs (name, events), with what was set aside of them; raises what ``measure`` raises."""
     for outcome in outcomes:
         if outcome.error is not None:
             raise UnusableInputError(outcome.error)
-    runs = sorted(run for outcome in outcomes for run in outcome.runs)
-    quarantine = Quarantine()
-    for outcome in outcomes:
         for item in outcome.quarantined:
             quarantine.add(item.file, item.line, item.reason)
         quarantine.count += outcome.quarantined_count - len(outcome.quarantined)
-    if quarantine.count and not (keep_going and runs):
-        raise quarantine.error()
-    if not runs:
-        names = ", ".join(paths)
-        raise UnusableInputError(f"{names}: no trace records; was the run stopped at once?")
+    runs = sorted(run for outcome in outcomes for run in outcome.runs)
     for (name, _), (other, _) in pairwise(runs):
         if name == other:
             raise UnusableInputError(
                 f"two runs are named {name}: give them names of their own, or measure them apart"
             )
-    return runs, quarantine
+    return runs
 
 
 # Where it goes.
 
 
-def usable_places(paths: Sequence[str], folder: str) -> list[Place]:
+def usable_places(paths: Sequence[str], folder: str, quarantine: Quarantine) -> list[Place]:
     """The runs below these paths; UnusableInputError also when the folder cannot be written to.
 
     Only what ``measure`` wrote is ever removed from it.
     """
-    places = find_places(paths, Quarantine())
+    places = find_places(paths, quarantine)
     kind = kind_of(folder)
     if kind == "file":
         raise UnusableInputError(f"{folder} is a file: name a folder for the metrics")
@@ -228,13 +251,3 @@ def _is_inside(folder: str, path: str) -> bool:
         return folder.startswith(f"{path.rstrip('/')}/") or folder == path
     inner, outer = os.path.realpath(folder), os.path.realpath(path)
     return os.path.isdir(outer) and os.path.commonpath([inner, outer]) == outer
-
-
-def _uri(path: str) -> str:
-    """A path as Spark writes to it: ``spark_path`` without its escapes, which are for reading."""
-    return re.sub(r"\\([*?\[\]{}\\])", r"\1", spark_path(path))
-
-
-def _file_size(path: str) -> int:
-    where, inner = filesystem(path)
-    return where.get_file_info(inner).size or 0

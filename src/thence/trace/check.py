@@ -96,6 +96,15 @@ class Facts(msgspec.Struct, frozen=True, kw_only=True):
     early: dict[int, list[Mask]] | None = None
     """By node, by life: its early deliveries, when that is known already."""
 
+    def for_node(self, node: int) -> Mask | None:
+        """By id: whether the message was for this node; None when all were for everyone."""
+        if not self.recipients:
+            return None
+        for_node = np.ones(self.run.numbering.total, np.bool_)
+        for dot, recipients in self.recipients.items():
+            for_node[dot] = node in recipients
+        return for_node
+
 
 def facts_of(run: Run, logs: Sequence[LogIndex], group: Group) -> Facts:
     """What all logs of a run together say."""
@@ -150,7 +159,7 @@ def early_in(run: Run, log: LogIndex, vectors: Ints) -> tuple[list[Mask], bool]:
 
 def check_log(facts: Facts, log: LogIndex, early: list[Mask] | None = None) -> None:
     """The rules of one node's log; ``early``: which deliveries are, when that is known."""
-    for_node = _for_node(facts, log.node)
+    for_node = facts.for_node(log.node)
     check_streams(facts.run, log, facts.sent)
     views = views_of(log.node, facts.run.members, log.changes)
     check_outside(facts.run, log, views)
@@ -176,16 +185,6 @@ def _check_life(
         check_stable(run, log, life, views, vectors, facts.firsts, expected, sent, facts.group)
         check_disorder(run, log, life, vectors, for_node)
         check_after_stable(run, log, life, vectors, sent)
-
-
-def _for_node(facts: Facts, node: int) -> Mask | None:
-    """By id: whether the message was for this node; None when every message was for everyone."""
-    if not facts.recipients:
-        return None
-    for_node = np.ones(facts.run.numbering.total, np.bool_)
-    for dot, recipients in facts.recipients.items():
-        for_node[dot] = node in recipients
-    return for_node
 
 
 def _verdict(run: Run, columns: Columns, logs: Sequence[LogIndex], listed: int) -> Verdict:

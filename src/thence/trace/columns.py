@@ -7,7 +7,7 @@ them.  Rows are sorted by (node, pos).  Contexts are compressed sparse rows: the
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, Final, TypeVar
 
 import msgspec
@@ -23,6 +23,9 @@ Mask = npt.NDArray[np.bool_]
 KIND_CODE: Final = {kind: code for code, kind in enumerate(KINDS)}
 OTHER_KIND: Final = len(KINDS)  # a kind this version does not know
 NO_NAME: Final = -1
+T_US, BYTES, WORDS = range(3)  # rows of what is measured
+ABSENT: Final = int(np.iinfo(np.int64).min)
+"""The clock or size of a record that has none."""
 CHANGE_CODES: Final = tuple(KIND_CODE[kind] for kind in (JOIN, LEAVE, EVICT, SNAPSHOT, RESTART))
 
 
@@ -59,6 +62,9 @@ class Columns(msgspec.Struct, frozen=True, kw_only=True):
     repeated_node: Ints
     repeated_pos: Ints
     """Records left out because an earlier record of the same node has the same position."""
+    measured: Ints | None = None
+    """[T_US, BYTES or WORDS, row]: what no rule needs, ``ABSENT`` where a record does not say it.
+    None unless it was asked for."""
 
     def __len__(self) -> int:
         return len(self.node)
@@ -96,6 +102,8 @@ class Part(msgspec.Struct, frozen=True, kw_only=True):
     context_seq: Ints
     to: dict[int, tuple[int, ...]]
     changes: dict[int, Change]
+    measured: Ints | None = None
+    """[T_US, BYTES or WORDS, row]; None unless it was asked for."""
 
 
 def gather_runs(parts: Sequence[Part], more_names: Sequence[str] = ()) -> list[Columns]:
@@ -149,6 +157,7 @@ def _gather(run: str, parts: Sequence[Part], more_names: Sequence[str]) -> Colum
             for table, part, first in zip(tables, chosen, first_row, strict=False)
             for row, change in part.changes.items()
         },
+        _join_measured([part.measured for part in chosen]),
     )  # fmt: skip
 
 
@@ -178,6 +187,11 @@ def _join(arrays: Sequence[Ints]) -> Ints:
     return arrays[0] if len(arrays) == 1 else np.concatenate(arrays)
 
 
+def _join_measured(given: Sequence[Ints | None]) -> Ints | None:
+    some = [measured for measured in given if measured is not None]
+    return np.concatenate(some, axis=1) if len(some) == len(given) else None
+
+
 def _only(part: Part, run: str) -> Part:
     """The rows of one run; nearly always the part itself."""
     is_run = np.array([name == run for name in part.names] + [False])
@@ -202,7 +216,18 @@ def take_rows(part: Part, rows: Ints) -> Part:
         context_seq=part.context_seq[index],
         to=_moved(part.to, rows),
         changes=_moved(part.changes, rows),
+        measured=None if part.measured is None else part.measured[:, rows],
     )
+
+
+def logs_in(part: Part) -> Iterator[tuple[str, str, Part]]:
+    """(run, node, its rows) of each log in a part."""
+    many = len(part.names) + 1
+    owner = part.run.astype(np.int64) * many + part.node
+    for key in np.unique(owner).tolist():
+        rows = np.flatnonzero(owner == key)
+        mine = part if len(rows) == len(owner) else take_rows(part, rows)
+        yield part.names[key // many], part.names[key % many], mine
 
 
 T = TypeVar("T")
@@ -227,7 +252,7 @@ def _context_rows(start: Ints, rows: Ints) -> tuple[Ints, Ints]:
 def _sorted(
     run: str, names: tuple[str, ...], node: Ints, pos: Ints, kind: Ints, dot_node: Ints,
     dot_seq: Ints, start: Ints, context_node: Ints, context_seq: Ints,
-    to: dict[int, tuple[int, ...]], changes: dict[int, Change],
+    to: dict[int, tuple[int, ...]], changes: dict[int, Change], measured: Ints | None,
 ) -> Columns:  # fmt: skip
     same_node = node[1:] == node[:-1]
     in_order = (node[1:] > node[:-1]) | (same_node & (pos[1:] > pos[:-1]))
@@ -244,8 +269,9 @@ def _sorted(
         node, pos, kind = node[rows], pos[rows], kind[rows]
         dot_node, dot_seq = dot_node[rows], dot_seq[rows]
         to, changes = _moved(to, rows), _moved(changes, rows)
+        measured = None if measured is None else measured[:, rows]
     return Columns(
         run=run, names=names, node=node, pos=pos, kind=kind, dot_node=dot_node, dot_seq=dot_seq,
         context_start=start, context_node=context_node, context_seq=context_seq, to=to,
-        changes=changes, repeated_node=repeated[0], repeated_pos=repeated[1],
+        changes=changes, repeated_node=repeated[0], repeated_pos=repeated[1], measured=measured,
     )  # fmt: skip

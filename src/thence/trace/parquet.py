@@ -13,10 +13,13 @@ import pyarrow.parquet as pq
 
 from thence.causal.dot import SEQ_MAX, Dot
 from thence.trace.columns import (
+    ABSENT,
+    BYTES,
     CHANGE_CODES,
     KIND_CODE,
     NO_NAME,
     OTHER_KIND,
+    WORDS,
     Change,
     Ints,
     Mask,
@@ -35,7 +38,13 @@ from thence.trace.record import (
     version_fault,
 )
 from thence.trace.segments import Quarantine
-from thence.trace.tables import CHECKED_COLUMNS, CODE_COLUMNS, DOT, REQUIRED_COLUMNS
+from thence.trace.tables import (
+    CHECKED_COLUMNS,
+    CODE_COLUMNS,
+    DOT,
+    MEASURED_COLUMNS,
+    REQUIRED_COLUMNS,
+)
 
 CHANGE_COLUMNS: Final = ("from", "stable")
 CHANGE_KINDS: Final = frozenset(KINDS[code] for code in CHANGE_CODES)
@@ -44,11 +53,15 @@ _CODES_WITH_DOT: Final = [KIND_CODE[kind] for kind in sorted(KINDS_WITH_DOT)]
 
 
 def read_parquet(
-    path: str, quarantine: Quarantine, groups: Sequence[int] | None = None
+    path: str,
+    quarantine: Quarantine,
+    groups: Sequence[int] | None = None,
+    measured: bool = False,
 ) -> Part | None:
     """The good rows of one Parquet segment; None when the file as a whole is unusable.
 
-    ``groups``: only these row groups, which follow one another.
+    ``groups``: only these row groups, which follow one another.  ``measured``: with clocks and
+    sizes.
     """
     try:
         with pq.ParquetFile(random_access(path)) as file:
@@ -59,11 +72,12 @@ def read_parquet(
             reason = f"expected the columns {', '.join(REQUIRED_COLUMNS)}; no {', '.join(absent)}"
             quarantine.add(path, None, reason)
             return None
-        columns = [name for name in CHECKED_COLUMNS if name in present]
+        wanted = (*CHECKED_COLUMNS, *MEASURED_COLUMNS) if measured else CHECKED_COLUMNS
+        columns = [name for name in wanted if name in present]
         table = _read(path, columns, groups)
         table = _with_changes(path, table, present, groups)
         first_row = sum(sizes[: groups[0]]) if groups else 0
-        return part_of_table(path, table, first_row, quarantine)
+        return part_of_table(path, table, first_row, quarantine, measured)
     except (pa.ArrowException, OSError, ValueError, IndexError) as error:
         first_line = str(error).splitlines()[0] if str(error) else type(error).__name__
         quarantine.add(path, None, f"not a readable Parquet segment: {first_line}")
@@ -93,7 +107,9 @@ def _with_changes(
     return table
 
 
-def part_of_table(path: str, table: pa.Table, first_row: int, quarantine: Quarantine) -> Part:
+def part_of_table(
+    path: str, table: pa.Table, first_row: int, quarantine: Quarantine, measured: bool = False
+) -> Part:
     """The good rows of a table of trace columns; ``path`` and ``first_row`` name the bad ones."""
     names: dict[str, int] = {}
     kind_codes = KIND_CODE.copy()
@@ -113,6 +129,7 @@ def part_of_table(path: str, table: pa.Table, first_row: int, quarantine: Quaran
         to=_recipients(table, names),
         changes=_changes(table, small_kinds, names),
         names=list(names),
+        measured=_measured(path, table, quarantine) if measured else None,
     )
     if "" in kind_codes:
         kinds[kinds == kind_codes[""]] = NO_NAME  # no word at all
@@ -154,6 +171,18 @@ def _numbers(column: pa.ChunkedArray, absent: int) -> Ints:
     if len(numbers) and _INT32.min <= numbers.min() and numbers.max() <= _INT32.max:
         return numbers.astype(np.int32)
     return numbers
+
+
+def _measured(path: str, table: pa.Table, quarantine: Quarantine) -> Ints:
+    """Clocks and sizes; a column of another type is set aside as a whole."""
+    measured = np.full((len(MEASURED_COLUMNS), len(table)), ABSENT, np.int64)
+    for row, name in zip(measured, MEASURED_COLUMNS, strict=True):
+        kind = table.schema.field(name).type if name in table.column_names else pa.null()
+        if pa.types.is_integer(kind):
+            row[:] = pc.fill_null(table[name].cast(pa.int64()), ABSENT).to_numpy()
+        elif not pa.types.is_null(kind):
+            quarantine.add(path, None, f"{name}: expected integers, got {kind}")
+    return measured
 
 
 def _contexts(table: pa.Table, names: dict[str, int]) -> tuple[Ints, Ints, Ints]:
@@ -236,6 +265,7 @@ def _without_bad_rows(
         ("stable: expected names and seqs from 1 to 2**40-1", _untold(part)),
         ("to: expected names", _unnamed(part)),
     ]  # fmt: skip
+    checks += _bad_sizes(part)
     if version is not None:
         checks.append((version_fault(None), version != VERSION))
     bad = np.zeros(len(part.node), np.bool_)
@@ -244,6 +274,18 @@ def _without_bad_rows(
             quarantine.add(path, first_row + row + 1, reason)
         bad |= rows
     return take_rows(part, np.flatnonzero(~bad)) if bool(bad.any()) else part
+
+
+def _bad_sizes(part: Part) -> list[tuple[str, Mask]]:
+    """(reason, rows) of sizes below zero, when sizes were read."""
+    if part.measured is None:
+        return []
+    found = []
+    for name, place in (("bytes", BYTES), ("words", WORDS)):
+        sizes = part.measured[place]
+        wrong = np.less(sizes, 0) & np.not_equal(sizes, ABSENT)
+        found.append((f"{name}: expected a size", wrong))
+    return found
 
 
 def _unnamed(part: Part) -> Mask:
@@ -292,6 +334,7 @@ def _plainly_good(part: Part, kinds: Ints, version: Ints | None) -> bool:
             )
         )
         and (version is None or bool((version == VERSION).all()))
+        and not any(bool(rows.any()) for _, rows in _bad_sizes(part))
     )
 
 

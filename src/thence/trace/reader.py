@@ -128,17 +128,32 @@ def iter_runs(
             progress("reading segments", next(done), total)
 
     for group in groups:
-        infos = [place.info for place in group if place.info is not None]
-        members = [name for info in infos for name in info.members]
-        nodes: dict[str, set[str]] = {}
-        for columns in gather_runs(_parts(group, quarantine, step), members):
-            codes = used_codes(columns.node, len(columns.names))
-            nodes[columns.run] = {columns.names[code] for code in codes}
+        for columns, info in runs_in(group, quarantine, [] if notes is None else notes, step):
             events += columns.events
-            yield columns, _info_of(columns, infos)
-        look_at_group(group, nodes, quarantine, [] if notes is None else notes)
+            yield columns, info
     if not events and not quarantine.count:
         raise no_records(paths)
+
+
+def runs_in(
+    group: Sequence[Place],
+    quarantine: Quarantine,
+    notes: list[str],
+    step: Callable[[], None] = lambda: None,
+    measured: bool = False,
+) -> Iterator[tuple[Columns, RunInfo]]:
+    """The runs of places that belong together; ``step`` is called before each file.
+
+    ``measured``: with clocks and sizes.
+    """
+    infos = [place.info for place in group if place.info is not None]
+    members = [name for info in infos for name in info.members]
+    nodes: dict[str, set[str]] = {}
+    for columns in gather_runs(_parts(group, quarantine, step, measured), members):
+        codes = used_codes(columns.node, len(columns.names))
+        nodes[columns.run] = {columns.names[code] for code in codes}
+        yield columns, _info_of(columns, infos)
+    look_at_group(group, nodes, quarantine, notes)
 
 
 def no_records(paths: Sequence[PathLike]) -> UnusableInputError:
@@ -208,13 +223,18 @@ def by_run(places: list[Place]) -> list[list[Place]]:
     return list(groups.values())
 
 
-def _parts(group: list[Place], quarantine: Quarantine, step: Callable[[], None]) -> list[Part]:
+def _parts(
+    group: Sequence[Place],
+    quarantine: Quarantine,
+    step: Callable[[], None],
+    measured: bool = False,
+) -> list[Part]:
     parts: list[Part] = []
     home: dict[str, str] = {}
     for place in group:
         for file in place.files:
             step()
-            part = read_segment(file, quarantine)
+            part = read_segment(file, quarantine, measured)
             if part is None:
                 continue
             parts.append(part)
@@ -223,10 +243,11 @@ def _parts(group: list[Place], quarantine: Quarantine, step: Callable[[], None])
     return parts
 
 
-def read_segment(path: str, quarantine: Quarantine) -> Part | None:
+def read_segment(path: str, quarantine: Quarantine, measured: bool = False) -> Part | None:
     """The good records of one segment; None when the file as a whole is unusable."""
-    is_parquet = name_of(path).endswith(".parquet")
-    return read_parquet(path, quarantine) if is_parquet else read_lines(path, quarantine)
+    if name_of(path).endswith(".parquet"):
+        return read_parquet(path, quarantine, measured=measured)
+    return read_lines(path, quarantine, measured)
 
 
 def note_home(home: dict[str, str], node: str, place: str) -> None:
@@ -238,14 +259,18 @@ def note_home(home: dict[str, str], node: str, place: str) -> None:
         )
 
 
-def _info_of(columns: Columns, infos: Sequence[RunInfo]) -> RunInfo:
-    """What is known of a run: its ``run.json``, or defaults."""
-    mine = [info for info in infos if info.run == columns.run]
+def info_of(run: str, infos: Sequence[RunInfo]) -> RunInfo:
+    """What the ``run.json`` files of a run say together, or defaults without members."""
+    mine = [info for info in infos if info.run == run]
     if not mine:
-        return RunInfo(run=columns.run, members=founders_of(columns))
-    complete = all(info.complete for info in mine)
-    members = mine[0].members or founders_of(columns)
-    return msgspec.structs.replace(mine[0], complete=complete, members=members)
+        return RunInfo(run=run)
+    return msgspec.structs.replace(mine[0], complete=all(info.complete for info in mine))
+
+
+def _info_of(columns: Columns, infos: Sequence[RunInfo]) -> RunInfo:
+    """The same of a run that has been read: without members, those who founded it."""
+    info = info_of(columns.run, infos)
+    return info if info.members else msgspec.structs.replace(info, members=founders_of(columns))
 
 
 def read_records(paths: Sequence[PathLike], keep_going: bool = False) -> Iterator[Record]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from array import array
 from collections.abc import Iterable, Iterator
 from typing import Any, Final
 
@@ -10,7 +11,16 @@ import numpy as np
 import pyarrow as pa
 
 from thence.errors import TraceError
-from thence.trace.columns import CHANGE_CODES, KIND_CODE, NO_NAME, OTHER_KIND, Change, Part
+from thence.trace.columns import (
+    ABSENT,
+    CHANGE_CODES,
+    KIND_CODE,
+    NO_NAME,
+    OTHER_KIND,
+    Change,
+    Ints,
+    Part,
+)
 from thence.trace.files import open_stream
 from thence.trace.record import Record, fault
 
@@ -48,21 +58,25 @@ class Quarantine:
 
 
 class _Lists:
-    """Columns under construction from Python values."""
+    """Columns under construction: flat numbers, not an object for each of them."""
 
-    def __init__(self) -> None:
+    def __init__(self, measured: bool) -> None:
         self.codes: dict[str, int] = {}
-        self.run: list[int] = []
-        self.node: list[int] = []
-        self.pos: list[int] = []
-        self.kind: list[int] = []
-        self.dot_node: list[int] = []
-        self.dot_seq: list[int] = []
-        self.start: list[int] = [0]
-        self.context_node: list[int] = []
-        self.context_seq: list[int] = []
+        self.run = array("i")
+        self.node = array("i")
+        self.pos = array("q")
+        self.kind = array("b")
+        self.dot_node = array("i")
+        self.dot_seq = array("q")
+        self.start = array("q", [0])
+        self.context_node = array("i")
+        self.context_seq = array("q")
         self.to: dict[int, tuple[int, ...]] = {}
         self.changes: dict[int, Change] = {}
+        self.measured = measured
+        self.t_us = array("q")
+        self.bytes = array("q")
+        self.words = array("q")
 
     def code(self, name: str) -> int:
         return self.codes.setdefault(name, len(self.codes))
@@ -84,6 +98,10 @@ class _Lists:
             self.context_node.append(self.code(before.node))
             self.context_seq.append(before.seq)
         self.start.append(len(self.context_node))
+        if self.measured:
+            self.t_us.append(record.t_us)
+            self.bytes.append(ABSENT if record.bytes is None else record.bytes)
+            self.words.append(ABSENT if record.words is None else record.words)
 
     def _change(self, record: Record) -> Change:
         peer = NO_NAME if record.peer is None else self.code(record.peer)
@@ -92,33 +110,44 @@ class _Lists:
         return Change(peer, record.context is not None, dots)
 
     def part(self) -> Part:
+        measured = [self.t_us, self.bytes, self.words]
         return Part(
             names=tuple(self.codes),
-            run=np.array(self.run, np.int32),
-            node=np.array(self.node, np.int32),
-            pos=np.array(self.pos, np.int64),
-            kind=np.array(self.kind, np.int8),
-            dot_node=np.array(self.dot_node, np.int32),
-            dot_seq=np.array(self.dot_seq, np.int64),
-            context_start=np.array(self.start, np.int64),
-            context_node=np.array(self.context_node, np.int32),
-            context_seq=np.array(self.context_seq, np.int64),
+            run=_numbers(self.run),
+            node=_numbers(self.node),
+            pos=_numbers(self.pos),
+            kind=_numbers(self.kind),
+            dot_node=_numbers(self.dot_node),
+            dot_seq=_numbers(self.dot_seq),
+            context_start=_numbers(self.start),
+            context_node=_numbers(self.context_node),
+            context_seq=_numbers(self.context_seq),
             to=self.to,
             changes=self.changes,
+            measured=np.stack([_numbers(each) for each in measured]) if self.measured else None,
         )
 
 
-def part_of_records(records: Iterable[Record]) -> Part:
+_TYPES: Final = {"b": np.int8, "i": np.int32, "q": np.int64}
+
+
+def _numbers(numbers: array[int]) -> Ints:
+    """The same memory for NumPy."""
+    return np.frombuffer(numbers, _TYPES[numbers.typecode])
+
+
+def part_of_records(records: Iterable[Record], measured: bool = False) -> Part:
     """Columns of records made in memory."""
-    lists = _Lists()
+    lists = _Lists(measured)
     for record in records:
         lists.add(record)
     return lists.part()
 
 
 class _Line(Record, frozen=True, kw_only=True):
-    """A record as a checker reads it: ``extra`` of the format is somebody else's field."""
+    """A record as it is read here: a clock may be absent, and ``extra`` is somebody else's."""
 
+    t_us: int = ABSENT
     extra: Any = None
 
 
@@ -153,9 +182,9 @@ def fault_of_line(line: bytes, error: Exception | None = None) -> str:
     return reason if line.endswith(b"\n") else f"the file ends inside this line: {reason}"
 
 
-def read_lines(path: str, quarantine: Quarantine) -> Part:
-    """The good lines of one JSON Lines file."""
-    lists = _Lists()
+def read_lines(path: str, quarantine: Quarantine, measured: bool = False) -> Part:
+    """The good lines of one JSON Lines file; with clocks and sizes if ``measured``."""
+    lists = _Lists(measured)
     try:
         for number, line in lines_of(path):
             record = _record(path, number, line, quarantine)

@@ -54,6 +54,8 @@ CODE_COLUMNS: Final = ["run", "node", "kind", "dot_node"]
 # What a checker reads; a file without one of the first is not a trace segment.
 REQUIRED_COLUMNS: Final = ("run", "node", "pos", "kind", "dot_node", "dot_seq")
 CHECKED_COLUMNS: Final = (*REQUIRED_COLUMNS, "v", "context", "to")
+# What metrics read besides, in the order of columns.T_US, BYTES, WORDS.
+MEASURED_COLUMNS: Final = ("t_us", "bytes", "words")
 
 PARQUET_OPTIONS: Final[dict[str, Any]] = {
     "compression": "zstd",

@@ -37,7 +37,7 @@ TABLES: Final[dict[str, dict[str, str]]] = {
         "clock": "string",  # "common", or null
         "scenario": "string",  # JSON, as in run.json
         "events": "bigint",
-        "span_us": "bigint",  # from the first send to the last send or delivery
+        "span_us": "bigint",  # from the first send or delivery to the last: see throughput.py
     },
     "logs": {
         "run": "string",

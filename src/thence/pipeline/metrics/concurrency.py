@@ -56,8 +56,10 @@ def order_of(facts: Facts, entries_max: int = WIDTH_ENTRIES_MAX) -> Order:
     too_large = count * len(used) > entries_max
     width = None
     if not too_large:
-        rows = list(_before(facts, ids, origin, used))
-        width = width_of(np.stack(rows), np.searchsorted(origin, used)) if count else 0
+        before = np.empty((len(used), count), np.int32)
+        for row, counted in zip(before, _before(facts, ids, origin, used), strict=True):
+            row[:] = counted
+        width = width_of(before, np.searchsorted(origin, used)) if count else 0
     return Order(
         messages=count, pairs=pairs, concurrent_pairs=pairs - ordered, width=width,
         contradictory=False, too_large=too_large,

@@ -44,7 +44,7 @@ from thence.trace.record import RunInfo
 from thence.trace.segments import Quarantine, Quarantined
 
 WHOLE_EVENTS_MAX: Final = 1_000_000
-"""About so many events of a run are measured by one task; 200 MB."""
+"""About so many events of a run are measured by one task, which then holds less than 300 MB."""
 TOGETHER_EVENTS_MAX: Final = 5_000_000
 """Longer runs share their stages up to about this: a worker keeps the vectors of one run."""
 # What an event takes, about, in each form; wrong by two it is right enough.

@@ -25,7 +25,7 @@ from thence.trace.check import Facts
 from thence.trace.columns import Ints
 
 WIDTH_ENTRIES_MAX: Final = 1 << 23
-"""Messages times origins up to which the width is computed: half a minute at worst."""
+"""Messages times origins up to which the width is computed: the search is not linear in them."""
 
 
 class Order(msgspec.Struct, frozen=True, kw_only=True):

@@ -10,6 +10,7 @@ import pytest
 from tests.sim.naive import naive
 from thence.cli.main import main
 from thence.engine.registry import ENGINES
+from thence.errors import UnusableInputError
 
 SMALL = ["simulate", "--nodes", "3", "--messages", "10"]
 Capture = pytest.CaptureFixture[str]
@@ -41,6 +42,29 @@ def test_without_out_nothing_is_written(
     assert main(SMALL) == 0
     assert list(tmp_path.iterdir()) == []
     assert "trace" not in capsys.readouterr().out
+
+
+def test_what_metrics_group_by_is_in_run_json(tmp_path: Path):
+    words = ["--interval-ms", "7", "--experiment", "slow start", "--out", str(tmp_path)]
+    assert main([*SMALL, *words]) == 0
+    scenario = json.loads((tmp_path / "run.json").read_text())["scenario"]
+    assert (scenario["interval_ms"], scenario["experiment"]) == (7.0, "slow start")
+    assert "--experiment 'slow start'" in scenario["command"]
+
+
+def test_overwrite_opens_the_run_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    """A follower must not take the mark of the old run for the end of the new one."""
+    again = [*SMALL, "--out", str(tmp_path), "--overwrite"]
+    assert main(again) == 0
+    seen = []
+
+    def look(*_: object, **__: object) -> None:
+        seen.append((tmp_path / "run.closed").exists())
+        raise UnusableInputError("enough")
+
+    monkeypatch.setattr("thence.cli.simulate.simulate", look)
+    assert main(again) == 2
+    assert seen == [False]
 
 
 def test_lines_on_request(tmp_path: Path):

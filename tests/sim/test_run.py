@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import os
+import shlex
 import subprocess
 import sys
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 from tests.seeds import seeds
@@ -56,6 +59,7 @@ def nasty(engine: str, seed: int) -> SimulationOptions:
             pending_per_origin_max=(3, 65_536)[seed % 2],
         ),
         through_codec=seed % 2 == 0,
+        experiment="it's a 'try'" if seed % 2 else None,
     )
 
 
@@ -174,13 +178,29 @@ def test_every_option_is_in_the_command(monkeypatch: pytest.MonkeyPatch):
                 raise OracleFailure("enough", "")
 
             monkeypatch.setattr("thence.cli.simulate.simulate", remember)
-            assert main(options.command().replace("'", "").split()[1:]) == 1
+            assert main(shlex.split(options.command())[1:]) == 1
             assert seen == [options]
+
+
+def test_the_scenario_has_every_option_so_that_runs_can_be_compared(tmp_path: Path):
+    write(nasty("tagged", 15), tmp_path)
+    scenario = json.loads((tmp_path / "run.json").read_text())["scenario"]
+    options = json.loads(msgspec.json.encode(nasty("tagged", 15)))
+    for part in ("workload", "network", "engine_options"):
+        options |= options.pop(part)
+    assert {name: scenario[name] for name in options} == options
+    assert set(scenario) - set(options) == {"simulated", "command"}
+    assert scenario["slow_links"] == [{"a": "a", "b": "b", "factor": 30.0}]
+
+
+def test_a_run_of_no_experiment_names_none():
+    assert "experiment" not in run_info(SimulationOptions()).scenario
 
 
 @pytest.mark.parametrize(
     ("options", "reason"),
     [
+        (SimulationOptions(experiment=""), "experiment ''"),
         (SimulationOptions(engine="nope"), "no engine 'nope'"),
         (SimulationOptions(nodes=0), "nodes 0"),
         (SimulationOptions(nodes=5000), "nodes 5000"),

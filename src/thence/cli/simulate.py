@@ -22,7 +22,7 @@ from thence.sim.network import Distribution, NetworkOptions, Partition, SlowLink
 from thence.sim.run import SimulationOptions, SimulationResult, run_info, simulate
 from thence.sim.workload import Pacing, WorkloadOptions
 from thence.trace.record import info_from_json
-from thence.trace.writer import Form, RunWriter
+from thence.trace.writer import CLOSED_FILE, Form, RunWriter
 
 LONG_DELIVERIES = 100_000
 """Runs of at least so many show their progress on a terminal."""
@@ -63,6 +63,7 @@ def command(
     sample_ms: float = _RUN.sample_ms,
     through_codec: Annotated[bool, Flag] = _RUN.through_codec,
     oracle: bool | None = None,
+    experiment: str | None = None,
     out: Path | None = None,
     form: Form = "parquet",
     overwrite: Annotated[bool, Flag] = False,
@@ -127,6 +128,8 @@ def command(
         Turn every message into bytes and back.
     oracle
         Whether the oracle watches every step; without this option it does in small runs.
+    experiment
+        A name that run.json keeps: metrics put the runs of one experiment together.
     out
         Folder for the trace; without it none is written.
     form
@@ -169,6 +172,7 @@ def command(
         ),
         sample_ms=sample_ms,
         through_codec=through_codec,
+        experiment=experiment,
     )
     try:
         result = run_to(out, options, form=form, overwrite=overwrite, oracle=oracle)
@@ -226,7 +230,8 @@ def prepare(out: Path, overwrite: bool) -> None:
         raise UnusableInputError(
             f"{out} holds no trace (no readable run.json): choose another folder"
         ) from None
-    trace = [path for path in old if path.name == "run.json" or SEGMENT.fullmatch(path.name)]
+    own = ("run.json", CLOSED_FILE)
+    trace = [path for path in old if path.name in own or SEGMENT.fullmatch(path.name)]
     for path in old:
         if path.suffix in (".parquet", ".jsonl") and path not in trace:
             raise UnusableInputError(

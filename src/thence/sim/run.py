@@ -7,6 +7,7 @@ for a random while, so clients and middlewares overtake each other as real ones 
 
 from __future__ import annotations
 
+import shlex
 import time
 from collections.abc import Iterable, Sequence
 from typing import Any
@@ -22,7 +23,7 @@ from thence.sim.cluster import Cluster, Watcher
 from thence.sim.names import node_names
 from thence.sim.network import Network, NetworkOptions
 from thence.sim.workload import Workload, WorkloadOptions
-from thence.trace.record import RunInfo
+from thence.trace.record import NAME_CHARS_MAX, RunInfo
 from thence.trace.writer import RunWriter
 
 NODES_MAX = 1024
@@ -44,6 +45,8 @@ class SimulationOptions(msgspec.Struct, frozen=True):
     """How often the metadata that each node holds is logged; 0 is never."""
     through_codec: bool = False
     """Turn every message into bytes and back."""
+    experiment: str | None = None
+    """What this run is a repetition or a setting of; metrics group runs by it."""
 
     @property
     def names(self) -> list[str]:
@@ -62,6 +65,11 @@ class SimulationOptions(msgspec.Struct, frozen=True):
             raise UnusableInputError(f"nodes {self.nodes}: expected 1 to {NODES_MAX}")
         if not 0 <= self.sample_ms <= TIME_MS_MAX:
             raise UnusableInputError(f"sample {self.sample_ms} ms: expected 0 to {TIME_MS_MAX:g}")
+        if self.experiment is not None and not 1 <= len(self.experiment) <= NAME_CHARS_MAX:
+            raise UnusableInputError(
+                f"experiment {self.experiment[:40]!r}: expected a name of up to {NAME_CHARS_MAX} "
+                "characters"
+            )
         if self.workload.streams and not spec.streams:
             raise UnusableInputError(f"engine {self.engine!r} has no streams of their own")
         if self.workload.phantom_ms and not spec.phantoms:
@@ -82,12 +90,22 @@ class SimulationOptions(msgspec.Struct, frozen=True):
             if isinstance(value, bool):
                 words.append(option if value else option.replace("--", "--no-", 1))
             else:
-                words += [option, f"{value:g}" if isinstance(value, float) else str(value)]
+                text = f"{value:g}" if isinstance(value, float) else str(value)
+                words += [option, shlex.quote(text)]
         for link in self.network.slow_links:
             words += ["--slow-link", str(link)]
         for partition in self.network.partitions:
             words += ["--partition", f"'{partition}'"]
         return " ".join(words)
+
+    def scenario(self) -> dict[str, Any]:
+        """Every option by its name, for ``run.json``: what the run was made of."""
+        options: dict[str, Any] = msgspec.to_builtins(self)
+        for part in ("workload", "network", "engine_options"):
+            options |= options.pop(part)
+        if self.experiment is None:
+            del options["experiment"]
+        return {"simulated": True, "command": self.command(), **options}
 
 
 def _flags(options: SimulationOptions) -> list[tuple[str, Any, Any]]:
@@ -102,7 +120,7 @@ def _flags(options: SimulationOptions) -> list[tuple[str, Any, Any]]:
                                     "flush_ms", "phantom_ms", "streams", "payload_bytes")),
         (engine, usual.engine_options, ("stability", "stability_batch", "k",
                                         "pending_per_origin_max")),
-        (options, usual, ("sample_ms", "through_codec")),
+        (options, usual, ("sample_ms", "through_codec", "experiment")),
     ):  # fmt: skip
         for name in names:
             option = "--" + name.replace("_", "-")
@@ -136,7 +154,7 @@ def run_info(options: SimulationOptions) -> RunInfo:
         guarantee=spec.guarantee,
         tags=spec.tags,
         stability=spec.stability and options.engine_options.stability,
-        scenario={"simulated": True, "command": options.command()},
+        scenario=options.scenario(),
     )
 
 

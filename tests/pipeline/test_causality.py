@@ -11,6 +11,7 @@ import pytest
 
 from tests.pipeline.runs import check_without_spark, write_parquet, write_run
 from tests.seeds import seeds
+from tests.trace.chaos import chaos
 from tests.trace.dynamics import broken_dynamic, dynamic_execution
 from tests.trace.executions import broken, execution, records_of
 from tests.trace.faults import info, records
@@ -48,7 +49,7 @@ def test_correct_executions_are_clean_by_logs(make, tmp_path):
         same(tmp_path / str(seed), make, seed, whole_events_max=0)
 
 
-@pytest.mark.parametrize("make", [broken, broken_dynamic])
+@pytest.mark.parametrize("make", [broken, broken_dynamic, chaos])
 def test_broken_executions_are_judged_by_logs_as_in_one_process(make, tmp_path):
     for seed in seeds(BROKEN):
         same(tmp_path / str(seed), make, seed, whole_events_max=0, long_log_events=5)
@@ -56,7 +57,7 @@ def test_broken_executions_are_judged_by_logs_as_in_one_process(make, tmp_path):
 
 @pytest.mark.soak
 @pytest.mark.timeout(3600)
-@pytest.mark.parametrize("make", [broken, broken_dynamic])
+@pytest.mark.parametrize("make", [broken, broken_dynamic, chaos])
 def test_many_broken_executions_by_logs(make, tmp_path):
     for seed in range(10**6, 10**6 + SOAK_BROKEN):
         same(tmp_path / str(seed), make, seed, whole_events_max=0, long_log_events=5)

@@ -14,6 +14,7 @@ import pytest
 
 from tests.seeds import seeds
 from tests.trace.brute import Found, brute_check
+from tests.trace.chaos import chaos
 from tests.trace.dynamics import broken_dynamic, dynamic_execution
 from tests.trace.executions import Group, Logs, broken, execution, records_of
 from tests.trace.faults import info, plain, records
@@ -24,6 +25,7 @@ from thence.trace.verdict import RULES, Violation
 
 PLAIN_STATIC = 800
 PLAIN_DYNAMIC = 500
+PLAIN_CHAOS = 250
 SOAK = 10_000
 RETAINED = (1, 1, 2, 8, 64)
 
@@ -128,9 +130,14 @@ def test_broken_executions_of_changing_groups_are_judged_as_the_brute_force_does
     assert reasons.total() < 0.12 * len(seeds(PLAIN_DYNAMIC))
 
 
+def test_random_records_are_judged_as_the_brute_force_does():
+    rules, _ = compare(chaos, seeds(PLAIN_CHAOS))  # most of them contradict each other
+    assert len(rules) > 12
+
+
 @pytest.mark.soak
 @pytest.mark.timeout(3600)
-@pytest.mark.parametrize("make", [broken, broken_dynamic])
+@pytest.mark.parametrize("make", [broken, broken_dynamic, chaos])
 def test_ten_thousand_broken_executions(make: Make):
     rules, reasons = compare(make, range(10**6, 10**6 + SOAK))
     print(f"\n{SOAK} broken executions, identical: {dict(rules)}; as a whole {reasons.total()}")

@@ -235,7 +235,8 @@ class _Reading:
     ) -> Life:  # fmt: skip
         table = self._nothing() if delivered is None else delivered.copy()
         if not self.run.total:
-            table[self.ids[sends]] = sends
+            # A dot that a snapshot brought before a restart is there since then.
+            table[self.ids[sends]] = np.minimum(table[self.ids[sends]], sends)
         snapshot_at, snapshot_id, covers, tells = self._snapshots(start, end)
         deliveries = self._first_only(table, "deliver-duplicate", deliveries, covers)
         told = self._nothing() if told is None else told.copy()

@@ -380,7 +380,7 @@ class Brute:
                 self.say(node, pos, "deliver-missing", dot)
         if self.causal and self.info.stability:
             for dot in there:
-                if is_stream(dot) or dot in state.told:
+                if dot not in self.sends or is_stream(dot) or dot in state.told:
                     continue
                 if not self.waits_for(node, len(log), dot):
                     self.say(node, pos, "stable-missing", dot)

@@ -47,6 +47,18 @@ STABILITY = {
         {"a": "send a:1; stable a:1; leave ^b; end", "b": "deliver a:1; leave ^b"},
         ["a 1 stable-early a:1"],
     ),
+    "stable-missing: not of a dot that nobody sent": (
+        group("a b", stability=True, tags="none"),
+        {"a": "send a:1; send a:3; stable a:1; stable a:3; end", "b": "snapshot < a:3; end"},
+        [
+            "a 1 send-gap a:3 < a:2",
+            "a 2 stable-early a:1",
+            "a 3 stable-disorder a:3 < a:2",
+            "a 3 stable-early a:3",
+            "b 2 stable-missing a:1",
+            "b 2 stable-missing a:3",
+        ],
+    ),
     "stable-missing: what a snapshot says was told is told": (
         group("a", **TELLS),
         {

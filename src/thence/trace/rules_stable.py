@@ -67,9 +67,8 @@ def check_stable(
         return
     if log.node in group.at_end:
         numbering = run.numbering
-        untold = (life.told == NEVER) & (life.delivered != NEVER)
+        untold = sent & (life.told == NEVER) & (life.delivered != NEVER)
         untold &= evidence.stable_from(views.members[-1]) != NEVER
-        untold[numbering.base[:-1]] = False
         for origin in np.flatnonzero(numbering.is_stream).tolist():
             untold[numbering.messages(origin)] = False
         never_told = np.flatnonzero(untold)

@@ -96,3 +96,35 @@ def chaos(seed: int) -> tuple[Logs, RunInfo]:
     """Logs of random records."""
     drawn = _Chaos(random.Random(f"chaos {seed}"))
     return {name: drawn.log(name) for name in drawn.nodes}, drawn.info()
+
+
+def stretched(logs: Logs, seed: int) -> Logs:
+    """The same logs with holes in the sequence numbers of some origins, the same in all logs."""
+    rng = random.Random(f"stretched {seed}")
+    named: dict[str, set[int]] = {}
+    for log in logs.values():
+        for event in log:
+            for origin, seq in _dots_of(event):
+                named.setdefault(origin, set()).add(seq)
+    moved: dict[D, D] = {}
+    for origin in sorted(named):
+        gaps, seq = rng.choice(([0], [0, 0, 1, 2], [0, 3, 7])), 0
+        for number in sorted(named[origin]):
+            seq += 1 + rng.choice(gaps)
+            moved[origin, number] = (origin, seq)
+    return {name: [_moved(event, moved) for event in log] for name, log in logs.items()}
+
+
+def _dots_of(event: dict[str, Any]) -> list[D]:
+    own = [event["dot"]] if event.get("dot") else []
+    return [*own, *(event.get("context") or ()), *(event.get("stable") or ())]
+
+
+def _moved(event: dict[str, Any], moved: dict[D, D]) -> dict[str, Any]:
+    event = dict(event)
+    if event.get("dot"):
+        event["dot"] = moved[event["dot"]]
+    for name in ("context", "stable"):
+        if event.get(name) is not None:
+            event[name] = [moved[dot] for dot in event[name]]
+    return event

@@ -16,7 +16,7 @@ from typing import Final
 import msgspec
 import numpy as np
 
-from thence.causal.dot import Dot
+from thence.causal.dot import SEQ_MAX, Dot
 from thence.errors import LimitError
 from thence.trace.columns import KIND_CODE, OTHER_KIND, Columns, Ints, Mask
 from thence.trace.record import DELIVER, EVICT, LEAVE, PHANTOM, SEND, STABLE
@@ -163,11 +163,14 @@ def _largest(origin: Ints, seq: Ints, names: int) -> Ints:
 
 
 def _with_neighbours(seqs: Ints) -> Ints:
-    """These numbers, the one before each, and the smallest from 1 that is none of them."""
-    known = np.unique(np.concatenate([seqs, seqs - 1]))
-    known = known[known > 0]
-    dense = int(np.count_nonzero(known == np.arange(1, len(known) + 1)))
-    return np.unique(np.append(known, dense + 1))
+    """These numbers, the one before and the one after each, and 1.
+
+    The smallest number that is absent somewhere, or told there, comes after something that is named
+    (a dot, or the end of what a snapshot or a restart covers) or is 1; the last that a message has
+    in its past comes before one.
+    """
+    near = np.unique(np.concatenate([np.ones(1, np.int64), seqs - 1, seqs, seqs + 1]))
+    return near[(near > 0) & (near <= SEQ_MAX)]
 
 
 def _owners(names: tuple[str, ...]) -> Ints:

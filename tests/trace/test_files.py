@@ -10,10 +10,12 @@ import pyarrow.parquet as pq
 import pytest
 
 from tests.trace.faults import info, records
+from thence.causal.dot import Dot
 from thence.errors import TraceError, UnusableInputError
 from thence.trace import files, segments
 from thence.trace.check import check_paths
 from thence.trace.record import Record, RunInfo, info_to_json, record_to_json
+from thence.trace.writer import RunWriter
 
 AB = info("a", "b", stability=False)
 MADE = records(a="send a:1; end", b="deliver a:1; end")
@@ -58,6 +60,31 @@ def test_a_url_is_read_like_a_path(tmp_path):
         f"file://{tmp_path}/runs/below/two",
         f"file://{tmp_path}/runs/one",
     ]
+
+
+def test_a_url_finds_the_same_folders_as_a_path(tmp_path):
+    # As text "a-b" is between "a" and "a/pictures", which was then read as a trace of its own.
+    for name in ("a", "a-b", "a/pictures", "b c", "é", "x%20y", "what?", "c#2"):
+        folder = tmp_path / name
+        folder.mkdir()
+        (folder / "x.jsonl").write_bytes(b"not a trace\n" if "/" in name else lines(MADE, "a"))
+    found = [folder for folder, _ in files.folders(str(tmp_path))][1:]
+    urls = [folder for folder, _ in files.folders(f"file://{tmp_path}")]
+    assert [files.filesystem(url)[1] for url in urls] == found
+    assert check_paths([f"file://{tmp_path}"]).events == check_paths([tmp_path]).events == 14
+
+
+def test_a_url_finds_files_whose_names_are_escaped(tmp_path):
+    # RunWriter escapes what a file system may not like, as in a later incarnation of a node.
+    with RunWriter(tmp_path, info("A", "a#2", stability=False)) as run:
+        run.log("A").append("send", 0, Dot("A", 1))
+        run.log("a#2").append("deliver", 0, Dot("A", 1))
+    names = sorted(path.name for path in tmp_path.glob("*.parquet"))
+    assert any("%" in name for name in names)
+    url = f"file://{tmp_path}"
+    assert [files.name_of(files.join(url, name)) for name in names] == names
+    assert check_paths([url]).to_json() == check_paths([tmp_path]).to_json()
+    assert check_paths([files.join(url, names[0])]).events == 1
 
 
 def test_the_query_of_a_url_stays_at_its_end():

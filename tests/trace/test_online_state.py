@@ -108,7 +108,7 @@ def test_a_member_that_is_never_told_holds_everything():
 
 
 def test_a_hole_that_a_snapshot_covers_is_not_counted_number_by_number():
-    # A million violations, and 600 MB, came of these five records.
+    # A million violations, and 500 MB, came of these five records.
     made = records(a="send a:1; send a:1000000 < a:1; end", b="snapshot < a:1000000; end")
     about = info("a", "b", tags="none")
     checker = OnlineChecker("r", about)

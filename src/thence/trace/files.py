@@ -1,7 +1,8 @@
 """Where the bytes of a trace are: local files, or any place pyarrow.fs has a URL for.
 
 A path with ``://`` is a URL (``hdfs://``, ``s3://``, ``gs://``, ``file://``); everything else is a
-local path and never touches pyarrow.fs.  Parts of a path are joined by ``/`` in both.
+local path and never touches pyarrow.fs.  Parts of a path are joined by ``/`` in both.  Names of
+files are plain text; in a URL, pyarrow.fs takes ``%20`` for a blank, so they are quoted there.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ import os
 import uuid
 from collections.abc import Iterable, Iterator
 from typing import Any, BinaryIO, Final
+from urllib.parse import quote, unquote
 
 import pyarrow as pa
 import pyarrow.fs as pafs
@@ -21,6 +23,7 @@ COMPRESSION: Final = {".gz": "gzip", ".zst": "zstd"}
 SEGMENT_ENDINGS: Final = (".jsonl", ".parquet", *(f".jsonl{ending}" for ending in COMPRESSION))
 BUFFER_BYTES: Final = 1 << 20
 OBJECT_STORES: Final = frozenset({"s3", "gcs", "abfs"})
+_PLAIN_IN_URL: Final = "/!$&'()*+,;=:@"
 
 
 def is_segment(name: str) -> bool:
@@ -95,9 +98,14 @@ def folders(path: str) -> Iterator[tuple[str, list[str]]]:
             if not any(part.startswith((".", "_")) for part in folder.split("/")):
                 found.setdefault(folder, []).append(name)
     head, question, query = path.partition("?")
-    for folder in sorted(found):
-        whole = f"{head.rstrip('/')}/{folder}" if folder else head
+    # By parts, as a walk goes: "a/b" comes before "a-b", so that what is below follows its folder.
+    for folder in sorted(found, key=lambda one: one.split("/") if one else []):
+        whole = f"{head.rstrip('/')}/{_quoted(folder)}" if folder else head
         yield whole + question + query, sorted(found[folder])
+
+
+def _quoted(name: str) -> str:
+    return quote(name, safe=_PLAIN_IN_URL)
 
 
 def join(folder: str, name: str) -> str:
@@ -105,7 +113,7 @@ def join(folder: str, name: str) -> str:
     if not is_url(folder):
         return os.path.join(folder, name)
     head, question, query = folder.partition("?")
-    return f"{head.rstrip('/')}/{name}{question}{query}"
+    return f"{head.rstrip('/')}/{_quoted(name)}{question}{query}"
 
 
 def parent(path: str) -> str:
@@ -120,8 +128,9 @@ def parent(path: str) -> str:
 
 def name_of(path: str) -> str:
     """The last part of a path."""
-    head = path.partition("?")[0] if is_url(path) else path
-    return head.rstrip("/").rpartition("/")[2]
+    if not is_url(path):
+        return path.rstrip("/").rpartition("/")[2]
+    return unquote(path.partition("?")[0].rstrip("/").rpartition("/")[2])
 
 
 def open_stream(path: str) -> BinaryIO:

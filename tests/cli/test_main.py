@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import logging
 import os
+import signal
 import subprocess
 import sys
 import time
@@ -158,7 +160,7 @@ def raising(error: BaseException) -> Callable[[], None]:
             2,
             "thence: this needs pyarrow; install it with: pip install 'thence[all]'\n",
         ),
-        (KeyboardInterrupt(), 130, ""),
+        (KeyboardInterrupt(), 130, "thence: interrupted\n"),
     ],
     ids=lambda value: type(value).__name__,
 )
@@ -169,6 +171,23 @@ def test_an_error_is_one_sentence_on_stderr(
     assert cli.main(["fake"]) == code
     captured = capsys.readouterr()
     assert (captured.out, captured.err) == ("", sentence)
+
+
+def test_what_fails_after_an_interrupt_is_not_told(fake: Fake, capsys: pytest.CaptureFixture[str]):
+    def command() -> None:
+        try:
+            signal.raise_signal(signal.SIGINT)
+        finally:
+            logging.error("a library is unhappy")
+            raise ZeroDivisionError
+
+    fake(command)
+    try:
+        assert cli.main(["fake"]) == 130
+    finally:
+        logging.disable(logging.NOTSET)
+    assert capsys.readouterr().err == "thence: interrupted\n"
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
 
 
 def test_a_bug_is_told_from_bad_input(fake: Fake, capsys: pytest.CaptureFixture[str]):

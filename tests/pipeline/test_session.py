@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import signal
 import socket
 import subprocess
 import sys
@@ -210,14 +211,103 @@ def test_a_master_that_does_not_answer_is_said_at_once():
             spark_session(master)
 
 
-def test_a_spark_home_of_another_version_is_refused(tmp_path: Path, monkeypatch):
-    (tmp_path / "jars").mkdir()
-    (tmp_path / "jars" / "spark-core_2.12-3.5.1.jar").touch()
-    monkeypatch.setenv("SPARK_HOME", str(tmp_path))
-    with pytest.raises(UnusableInputError, match="holds another Spark than the package pyspark"):
+@pytest.mark.parametrize(
+    ("files", "sentence"),
+    [
+        (None, "which is no folder: unset or correct it"),
+        ([], "which holds no Spark: unset or correct it"),
+        (["spark-core_2.13-3.5.1.jar"], "which holds Spark 3.5.1; the package pyspark is 4"),
+    ],
+)
+def test_a_spark_home_that_is_not_ours_is_refused(
+    files: list[str] | None, sentence: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    home = tmp_path / "spark"
+    if files is not None:
+        (home / "jars").mkdir(parents=True)
+    for name in files or ():
+        (home / "jars" / name).touch()
+    monkeypatch.setenv("SPARK_HOME", str(home))
+    with pytest.raises(UnusableInputError, match=f"SPARK_HOME is {home}, {sentence}"):
         spark_home()
+
+
+def test_an_empty_spark_home_names_nothing(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setenv("SPARK_HOME", "")
     assert (spark_home() / "jars").is_dir()
+
+
+# A command whose job never ends, in a process of its own.
+INTERRUPTED = """
+import sys
+import time
+from types import ModuleType
+
+from thence.cli import main as cli
+from thence.pipeline.session import spark_session
+
+
+RUNNING = sys.argv[1]
+
+
+def stay(batches):
+    open(RUNNING, "w").close()
+    time.sleep(600)
+    yield from batches
+
+
+def command():
+    spark = spark_session("local[2]", memory="512m")
+    frame = spark.range(2, numPartitions=2)
+    frame.mapInArrow(stay, frame.schema).collect()
+
+
+module = ModuleType("forever")
+module.command = command
+sys.modules["forever"] = module
+cli.COMMANDS["forever"] = cli.Command("forever:command", "")
+sys.exit(cli.main(["forever"]))
+"""
+
+
+def test_ctrl_c_in_a_job_is_one_sentence(tmp_path: Path):
+    running = tmp_path / "running"
+    process = subprocess.Popen(
+        [sys.executable, "-c", INTERRUPTED, str(running)],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    )
+    try:
+        deadline = time.monotonic() + 120
+        while not running.exists() and process.poll() is None and time.monotonic() < deadline:
+            time.sleep(0.1)
+        assert running.exists()
+        os.killpg(process.pid, signal.SIGINT)  # to all of the group, as a terminal does
+        out, err = process.communicate(timeout=60)
+    finally:
+        with suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+    assert (process.returncode, out, err) == (130, "", "thence: interrupted\n")
+
+
+def test_a_handler_of_the_program_is_kept():
+    def mine(*_: object) -> None: ...
+
+    def spark_s(*_: object) -> None: ...
+
+    before = signal.signal(signal.SIGINT, mine)
+    try:
+        with module._interrupts_as_they_were():
+            signal.signal(signal.SIGINT, spark_s)
+        assert signal.getsignal(signal.SIGINT) is mine
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+        with module._interrupts_as_they_were():
+            signal.signal(signal.SIGINT, spark_s)
+        assert signal.getsignal(signal.SIGINT) is spark_s
+    finally:
+        signal.signal(signal.SIGINT, before)
 
 
 @pytest.mark.parametrize(

@@ -14,8 +14,10 @@ that cannot be used, 70 a bug in thence, 130 interrupted, 141 nobody reads the o
 from __future__ import annotations
 
 import os
+import signal
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from importlib import import_module
 from typing import Any, Final, NamedTuple
 
@@ -52,23 +54,56 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Run ``thence`` with these arguments (default: the process's) and return the exit code."""
     words = list(sys.argv[1:] if argv is None else argv)
     words, debug = _take_debug(words)
+    if debug:
+        return _dispatch(words)
+    with _interrupts() as interrupted:
+        try:
+            code = _dispatch(words)
+            sys.stdout.flush()  # so that a closed pipe shows here and not at interpreter exit
+            return code
+        except KeyboardInterrupt:
+            return _fail("interrupted", EXIT_INTERRUPTED)
+        except BrokenPipeError:
+            # The interpreter flushes stdout once more at exit; give it somewhere to go.
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            return EXIT_BROKEN_PIPE
+        except Exception as error:
+            # What fails while an interrupted command puts things away is of no interest.
+            sentence, code = ("interrupted", EXIT_INTERRUPTED) if interrupted else _explain(error)
+            return _fail(sentence, code)
+
+
+@contextmanager
+def _interrupts() -> Iterator[list[int]]:
+    """Ctrl-C is KeyboardInterrupt, and from then on no library logs what it thinks of that.
+
+    Yields a list that has the signal in it once it came.  A handler that the program around us has
+    set is left alone.
+    """
+    came: list[int] = []
+
+    def interrupt(number: int, _: object) -> None:
+        came.append(number)
+        # What is not loaded logs nothing.  Py4J logs to the root logger, two tracebacks each time.
+        if (logging := sys.modules.get("logging")) is not None:
+            logging.disable()
+        raise KeyboardInterrupt
+
+    if signal.getsignal(signal.SIGINT) is not signal.default_int_handler or not _in_main_thread():
+        yield came
+        return
+    signal.signal(signal.SIGINT, interrupt)
     try:
-        code = _dispatch(words)
-        sys.stdout.flush()  # so that a closed pipe shows here and not at interpreter exit
-        return code
-    except KeyboardInterrupt:
-        if debug:
-            raise
-        return EXIT_INTERRUPTED
-    except BrokenPipeError:
-        # The interpreter flushes stdout once more at exit; give it somewhere to go.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return EXIT_BROKEN_PIPE
-    except Exception as error:
-        if debug:
-            raise
-        sentence, code = _explain(error)
-        return _fail(sentence, code)
+        yield came
+    finally:
+        if signal.getsignal(signal.SIGINT) is interrupt:
+            signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+def _in_main_thread() -> bool:
+    import threading
+
+    return threading.current_thread() is threading.main_thread()
 
 
 def _take_debug(words: list[str]) -> tuple[list[str], bool]:

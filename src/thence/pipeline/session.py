@@ -10,9 +10,12 @@ from __future__ import annotations
 import atexit
 import os
 import re
+import signal
 import socket
 import sys
-from collections.abc import Mapping
+import threading
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -79,7 +82,8 @@ def spark_session(
         if master is None or master.startswith("local"):
             return _start_here(master or "local[*]", given)
         return _start_on_cluster(master, given)
-    session = SparkSession.builder.config(map=dict(given)).getOrCreate()
+    with _interrupts_as_they_were():
+        session = SparkSession.builder.config(map=dict(given)).getOrCreate()
     if master is not None and session.sparkContext.master != master:
         raise UnusableInputError(
             f"a Spark session on {session.sparkContext.master} runs already, so none on {master}"
@@ -88,17 +92,43 @@ def spark_session(
     return session
 
 
+@contextmanager
+def _interrupts_as_they_were() -> Iterator[None]:
+    """Leave Ctrl-C to a program that has set its own handler: a context of Spark's replaces it.
+
+    With Python's own, Spark's stays, which cancels jobs: in a notebook that is what one wants.
+    """
+    before = signal.getsignal(signal.SIGINT)
+    try:
+        yield
+    finally:
+        own = before not in (signal.default_int_handler, None)
+        if own and threading.current_thread() is threading.main_thread():
+            signal.signal(signal.SIGINT, before)
+
+
 def spark_home() -> Path:
     """Where Spark is: the pyspark package, or SPARK_HOME if it holds the same version."""
     import pyspark
 
-    home = Path(os.environ.get("SPARK_HOME") or Path(pyspark.__file__).parent)
-    if not list(home.glob(f"jars/spark-core_*-{pyspark.__version__}.jar")):
+    named = os.environ.get("SPARK_HOME")
+    home = Path(named or Path(pyspark.__file__).parent)
+    ours, jar = pyspark.__version__, "jars/spark-core_*-{}.jar"
+    if list(home.glob(jar.format(ours))):
+        return home
+    if not named:
         raise UnusableInputError(
-            f"{home} holds another Spark than the package pyspark, which is {pyspark.__version__};"
-            " unset SPARK_HOME, or install the pyspark that belongs to it"
+            f"the package pyspark in {home} comes without Spark; install pyspark {ours}, the whole"
         )
-    return home
+    others = sorted(home.glob(jar.format("*")))
+    if others:
+        what = f"holds Spark {others[0].stem.rpartition('-')[2]}; the package pyspark is {ours}"
+    else:
+        what = "holds no Spark" if home.is_dir() else "is no folder"
+    advice = (
+        "unset it, or install the pyspark that belongs to it" if others else "unset or correct it"
+    )
+    raise UnusableInputError(f"SPARK_HOME is {home}, which {what}: {advice}")
 
 
 def _running_master() -> str | None:
@@ -165,7 +195,8 @@ def _start(
         if SparkContext._gateway is None:
             gateway, output = _launch(settings, archive)
         try:
-            SparkContext(conf=SparkConf().setAll(list(settings.items())), gateway=gateway)
+            with _interrupts_as_they_were():
+                SparkContext(conf=SparkConf().setAll(list(settings.items())), gateway=gateway)
             session = SparkSession.builder.config(map=dict(settings)).getOrCreate()
         except Exception as error:
             # Py4J's errors carry Java's stack; what matters is the exception's own line.

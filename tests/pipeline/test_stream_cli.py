@@ -132,8 +132,18 @@ def test_nothing_at_all_is_unusable(table: Table, tmp_path: Path, capsys):
     told = teller(tmp_path)
     told.drain()
     assert not told.all_closed
-    assert told.sum_up(keep_going=False) == 2
+    (tmp_path / "runs" / "r").mkdir(parents=True)
+    assert told.sum_up(keep_going=False, paths=[str(tmp_path / "runs")]) == 2
     assert capsys.readouterr().err == "thence: there was no run to check\n"
+
+
+def test_stopped_before_the_first_batch_is_not_an_empty_folder(
+    table: Table, tmp_path: Path, capsys
+):
+    (tmp_path / "runs" / "r").mkdir(parents=True)
+    (tmp_path / "runs" / "r" / "a-000000.jsonl").write_text("{}")
+    assert teller(tmp_path).sum_up(keep_going=False, paths=[str(tmp_path / "runs")]) == 2
+    assert capsys.readouterr().err == "thence: stopped before anything was read\n"
 
 
 class Ended:

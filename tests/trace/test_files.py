@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import re
 from pathlib import Path
 
 import pyarrow as pa
@@ -101,6 +102,59 @@ def test_a_url_that_leads_nowhere_is_one_sentence(url):
         check_paths([url])
     assert url in str(error.value)
     assert "\n" not in str(error.value)
+
+
+@pytest.mark.parametrize("url", ["s3://", "gs://", "s3://?region=eu-west-1"])
+def test_a_store_without_a_bucket_is_one_sentence(url):
+    with pytest.raises(
+        UnusableInputError, match=rf"^{re.escape(url)} names no bucket: expected (s3|gs)://BUCKET"
+    ):
+        files.kind_of(url)
+
+
+def test_a_missing_library_of_hadoop_comes_with_what_to_set(monkeypatch):
+    def missing(_):
+        raise OSError("Unable to load libjvm\ndlopen(...) failed")
+
+    monkeypatch.setattr(files.pafs, "FileSystem", type("FileSystem", (), {"from_uri": missing}))
+    with pytest.raises(UnusableInputError) as caught:
+        files.kind_of("hdfs://host/x")
+    assert str(caught.value) == (
+        "hdfs://host/x: Unable to load libjvm; set JAVA_HOME, HADOOP_HOME and CLASSPATH, "
+        "see docs/howto/spark.md"
+    )
+
+
+@pytest.mark.parametrize(
+    ("url", "asked"),
+    [
+        ("gs://bucket/x", "gs://bucket/x?retry_limit_seconds=10"),
+        ("gs://bucket/x?scheme=http", "gs://bucket/x?scheme=http&retry_limit_seconds=10"),
+        ("gs://bucket/x?retry_limit_seconds=99", "gs://bucket/x?retry_limit_seconds=99"),
+        ("s3://bucket/x", "s3://bucket/x"),
+    ],
+)
+def test_the_first_look_at_a_store_does_not_wait_for_minutes(monkeypatch, url, asked):
+    seen = []
+
+    class Silent:
+        type_name = "gcs"
+
+        def get_file_info(self, _):
+            raise OSError(
+                "google::cloud::Status(UNAVAILABLE: Retry policy exhausted, with a last message of "
+                "could not resolve hostname error_info={reason=, domain=})"
+            )
+
+    def from_uri(given):
+        seen.append(given)
+        return Silent(), "bucket/x"
+
+    monkeypatch.setattr(files.pafs, "FileSystem", type("FileSystem", (), {"from_uri": from_uri}))
+    with pytest.raises(UnusableInputError) as caught:
+        files.kind_of(url)
+    assert seen == [asked]
+    assert str(caught.value) == f"{url}: could not resolve hostname"
 
 
 def test_folders_of_tools_are_passed_over_and_a_table_may_hide_its_info(tmp_path):

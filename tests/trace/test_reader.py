@@ -81,6 +81,22 @@ def test_the_same_log_in_two_places_is_refused(tmp_path: Path):
         check_paths([tmp_path])
 
 
+def test_one_folder_named_in_two_ways_is_one_place(tmp_path: Path):
+    run = tmp_path / "run"
+    put(run, records(a="send a:1; end"), info("a", stability=False))
+    link = tmp_path / "link"
+    link.symlink_to(run)
+    report = check_paths([tmp_path / "run" / ".." / "run", f"{run}/", run, link])
+    assert (report.runs, report.events) == (1, 2)
+
+
+def test_one_path_need_not_be_a_list(tmp_path: Path):
+    put(tmp_path, records(a="send a:1; end"), info("a", stability=False))
+    for path in (tmp_path, str(tmp_path)):
+        report = check_paths(path)
+        assert (report.events, report.paths) == (2, (str(tmp_path),))
+
+
 @pytest.mark.parametrize(
     ("line", "reason"),
     [

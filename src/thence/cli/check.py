@@ -9,6 +9,7 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
+from thence.cli.plural import counted
 from thence.cli.progress import progress_bar
 from thence.errors import UnusableInputError
 from thence.trace.check import Progress, check_paths
@@ -75,6 +76,11 @@ def command(
     if not paths:
         raise UnusableInputError("no trace given: name a run folder, or a .jsonl or .parquet file")
     if follow:
+        if explain or work is not None:
+            raise UnusableInputError(
+                "--explain and --work do not go with --follow; a run that is closed can be "
+                "explained with: thence check --explain"
+            )
         from thence.cli.follow import follow_folders
 
         return follow_folders(
@@ -90,6 +96,7 @@ def command(
         if on_spark:
             report, explainer = check_spark(paths, master, out, work, progress)
         else:
+            progress("looking for traces", 0, 1)
             report = check_paths(paths, keep_going=True, progress=progress)
             explainer = _explain_here
     return tell(report, explainer if explain else None, as_json=as_json, keep_going=keep_going)
@@ -125,7 +132,7 @@ def tell(report: Report, explainer: Explainer | None, *, as_json: bool, keep_goi
         print(f"thence: {note}", file=sys.stderr)
     if report.quarantined_count and not keep_going:
         print(
-            f"thence: {_count(report.quarantined_count, 'input')} could not be read, so nothing "
+            f"thence: {counted(report.quarantined_count, 'input')} could not be read, so nothing "
             "was decided; --keep-going checks the rest",
             file=sys.stderr,
         )
@@ -154,11 +161,11 @@ def tell_quarantine(report: Report) -> None:
 
 def text(report: Report) -> str:
     """The verdict for people."""
-    read = f"{_count(report.runs, 'run')}, {_count(report.events, 'event')}"
+    read = f"{counted(report.runs, 'run')}, {counted(report.events, 'event')}"
     if report.ok:
         return f"ok: {read}, no rule broken\n"
     total = sum(report.counts.values())
-    lines = [f"NOT ok: {read}, {_count(total, 'violation')}", ""]
+    lines = [f"NOT ok: {read}, {counted(total, 'violation')}", ""]
     width = max(map(len, report.counts))
     lines += [f"  {rule:<{width}}  {count:>8,}" for rule, count in report.counts.items()]
     lines.append("")
@@ -170,7 +177,3 @@ def text(report: Report) -> str:
     if total > SHOWN_MAX:
         lines.append(f"  ... and {total - SHOWN_MAX:,} more; --json lists up to 1000")
     return "\n".join(lines) + "\n"
-
-
-def _count(number: int, what: str) -> str:
-    return f"{number:,} {what}{'' if number == 1 else 's'}"

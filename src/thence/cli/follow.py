@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
+from thence.cli.plural import counted
 from thence.errors import UnusableInputError
 
 if TYPE_CHECKING:
@@ -61,7 +62,14 @@ def follow_folders(
         stack.callback(query.stop)
         teller = Teller(checkpoint, out, as_json)
         _watch(query, teller, stop, until_closed)
-    return teller.sum_up(keep_going)
+    return teller.sum_up(keep_going, paths)
+
+
+def _hold_traces(paths: Sequence[str]) -> bool:
+    """Whether there is a segment anywhere below these folders."""
+    from thence.trace.files import folders, is_segment
+
+    return any(is_segment(name) for path in paths for _, files in folders(path) for name in files)
 
 
 def _watch(
@@ -193,12 +201,14 @@ class Teller:
         elif finding.what == "closed":
             print(_closing_line(finding))
 
-    def sum_up(self, keep_going: bool) -> int:
-        """Print the summary; the exit code."""
+    def sum_up(self, keep_going: bool, paths: Sequence[str] = ()) -> int:
+        """Print the summary; the exit code.  ``paths``: what was watched."""
         violations, aside = self._counts["violation"], self._counts["quarantine"]
         still_open = len(self._opened - self._closed)
         if not self._opened and not aside:
-            print("thence: there was no run to check", file=sys.stderr)
+            unread = _hold_traces(paths)
+            what = "stopped before anything was read" if unread else "there was no run to check"
+            print(f"thence: {what}", file=sys.stderr)
             return 2
         if self._json:
             summary = {
@@ -208,18 +218,18 @@ class Teller:
             }  # fmt: skip
             print(msgspec.json.encode(summary).decode())
         else:
-            verdict = f"NOT ok: {_many(violations, 'violation')}" if violations else "ok"
-            runs = f"{_many(len(self._closed), 'run')} closed, {still_open} open"
-            print(f"{verdict}: {runs}, {_many(self._events, 'event')} in closed runs")
+            verdict = f"NOT ok: {counted(violations, 'violation')}" if violations else "ok"
+            runs = f"{counted(len(self._closed), 'run')} closed, {still_open} open"
+            print(f"{verdict}: {runs}, {counted(self._events, 'event')} in closed runs")
         if aside and not keep_going:
-            print(f"thence: {_many(aside, 'input')} could not be used", file=sys.stderr)
+            print(f"thence: {counted(aside, 'input')} could not be used", file=sys.stderr)
             return 2
         return 1 if violations else 0
 
 
 def _closing_line(finding: Finding) -> str:
-    found = _many(finding.violations or 0, "violation")
-    line = f"closed: {finding.run}, {_many(finding.events or 0, 'event')}, {found}"
+    found = counted(finding.violations or 0, "violation")
+    line = f"closed: {finding.run}, {counted(finding.events or 0, 'event')}, {found}"
     if finding.why:
         line += f" (checked as a whole: {finding.why})"
     return line
@@ -242,7 +252,3 @@ def _as_object(finding: Finding) -> dict[str, Any]:
         ),
         "why": finding.why,
     }
-
-
-def _many(number: int, what: str) -> str:
-    return f"{number:,} {what}{'' if number == 1 else 's'}"

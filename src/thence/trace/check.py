@@ -10,13 +10,13 @@ Members that come and go are judged by their views (views.py), a node that resta
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Mapping, Sequence
 
 import msgspec
 import numpy as np
 
 from thence.trace.columns import Columns, Ints, Mask
+from thence.trace.files import as_paths
 from thence.trace.index import index_log
 from thence.trace.reader import PathLike, iter_runs
 from thence.trace.record import RunInfo
@@ -45,20 +45,22 @@ Progress = Callable[[str, int, int], None]
 
 
 def check_paths(
-    paths: Sequence[PathLike], keep_going: bool = False, progress: Progress | None = None
+    paths: PathLike | Sequence[PathLike],
+    keep_going: bool = False,
+    progress: Progress | None = None,
 ) -> Report:
-    """Check every run below these paths, one run in memory at a time.
+    """Check every run below these paths, or this one, one run in memory at a time.
 
     Raises UnusableInputError when there is nothing to check, and TraceError when something could
     not be read, unless ``keep_going`` and something else could: then the report says what was set
     aside.
     """
     quarantine, notes = Quarantine(), list[str]()
-    runs = iter_runs(paths, quarantine, notes, progress)
+    texts = as_paths(paths)
+    runs = iter_runs(texts, quarantine, notes, progress)
     verdicts = [check_run(columns, info) for columns, info in runs]
     if quarantine.count and not (keep_going and verdicts):
         raise quarantine.error()
-    texts = [os.fspath(path) for path in paths]
     return report_of(verdicts, texts, quarantine.listed, quarantine.count, notes)
 
 

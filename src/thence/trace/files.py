@@ -23,6 +23,8 @@ COMPRESSION: Final = {".gz": "gzip", ".zst": "zstd"}
 SEGMENT_ENDINGS: Final = (".jsonl", ".parquet", *(f".jsonl{ending}" for ending in COMPRESSION))
 BUFFER_BYTES: Final = 1 << 20
 OBJECT_STORES: Final = frozenset({"s3", "gcs", "abfs"})
+FIRST_LOOK_S: Final = 10
+GOOGLE_PATIENCE: Final = "retry_limit_seconds"  # of a gs:// URL, as pyarrow.fs has it
 _PLAIN_IN_URL: Final = "/!$&'()*+,;=:@"
 
 
@@ -42,6 +44,18 @@ def absolute(path: str | os.PathLike[str]) -> str:
     return text if is_url(text) else os.path.abspath(text)
 
 
+def as_paths(given: str | os.PathLike[str] | Iterable[str | os.PathLike[str]]) -> list[str]:
+    """One path, or several, as texts: a text alone is not a list of its letters."""
+    if isinstance(given, str | os.PathLike):
+        return [os.fspath(given)]
+    return [os.fspath(path) for path in given]
+
+
+def identity(path: str) -> str:
+    """The same text for all ways to write one local path; a URL is taken as it is."""
+    return path.rstrip("/") if is_url(path) else os.path.realpath(path)
+
+
 def is_below(path: str, folder: str) -> bool:
     """Whether a path is in a folder, at any depth; the queries of URLs do not count."""
     inner, outer = path.partition("?")[0], folder.partition("?")[0]
@@ -50,30 +64,48 @@ def is_below(path: str, folder: str) -> bool:
     return inner.startswith(f"{outer.rstrip('/')}/") and inner.rstrip("/") != outer.rstrip("/")
 
 
-def filesystem(path: str) -> tuple[Any, str]:
-    """The file system of a path, and the path in it."""
+def filesystem(path: str, soon: bool = False) -> tuple[Any, str]:
+    """The file system of a path, and the path in it; ``soon``: one that does not try for long."""
     if not is_url(path):
         return pafs.LocalFileSystem(), path
     try:
-        found, inner = pafs.FileSystem.from_uri(path)
+        found, inner = pafs.FileSystem.from_uri(_impatient(path) if soon else path)
     except (pa.ArrowException, OSError) as error:
-        raise UnusableInputError(f"{path}: {_first_line(error)}") from None
+        raise UnusableInputError(f"{path}: {_reason(error)}") from None
+    if found.type_name in OBJECT_STORES and not inner.strip("/"):
+        raise UnusableInputError(
+            f"{path} names no bucket: expected {path.partition(':')[0]}://BUCKET/PATH"
+        )
     return found, inner
 
 
-def _first_line(error: Exception) -> str:
-    return str(error).splitlines()[0] if str(error) else type(error).__name__
+def _reason(error: Exception) -> str:
+    text = str(error).splitlines()[0] if str(error) else type(error).__name__
+    # Google's library puts its last message between what it did about it.
+    text = text.partition(" error_info=")[0].rpartition("with a last message of ")[2]
+    if text.startswith(("Unable to load libjvm", "Unable to load libhdfs")):
+        text += "; set JAVA_HOME, HADOOP_HOME and CLASSPATH, see docs/howto/spark.md"
+    return text
+
+
+def _impatient(path: str) -> str:
+    """The URL with a limit for a look at what nobody answers for: Google's library has minutes."""
+    head, _, query = path.partition("?")
+    if not head.startswith(("gs://", "gcs://")) or GOOGLE_PATIENCE in query:
+        return path
+    more = f"{GOOGLE_PATIENCE}={FIRST_LOOK_S}"
+    return f"{head}?{query}&{more}" if query else f"{head}?{more}"
 
 
 def kind_of(path: str) -> str:
     """``file``, ``folder`` or ``none``."""
     if not is_url(path):
         return "file" if os.path.isfile(path) else "folder" if os.path.isdir(path) else "none"
-    where, inner = filesystem(path)
+    where, inner = filesystem(path, soon=True)
     try:
         found = where.get_file_info(inner).type
     except (pa.ArrowException, OSError) as error:
-        raise UnusableInputError(f"{path}: {_first_line(error)}") from None
+        raise UnusableInputError(f"{path}: {_reason(error)}") from None
     if found == pafs.FileType.File:
         return "file"
     return "folder" if found == pafs.FileType.Directory else "none"

@@ -22,6 +22,7 @@ from thence.errors import UnusableInputError
 from thence.trace.columns import Columns, Part, gather_runs, used_codes
 from thence.trace.files import (
     folders,
+    identity,
     is_below,
     is_segment,
     join,
@@ -62,9 +63,9 @@ def find_places(paths: Sequence[PathLike], quarantine: Quarantine) -> list[Place
     seen: set[str] = set()
     for given in paths:
         path = os.fspath(given)
-        found = [place for place in _places(path, quarantine) if place.path not in seen]
-        seen.update(place.path for place in found)
-        places += found
+        found = {identity(place.path): place for place in _places(path, quarantine)}
+        places += [place for same, place in found.items() if same not in seen]
+        seen.update(found)
     if not places:
         raise UnusableInputError("no trace given: name a run folder, or a .jsonl or .parquet file")
     return places

@@ -12,7 +12,7 @@ from thence.causal.dot import Dot
 from thence.errors import LocalProtocolError
 from thence.trace.reader import read_records
 from thence.trace.record import RunInfo, info_from_json
-from thence.trace.writer import FORMS, Form, RunWriter, file_stem, write_info
+from thence.trace.writer import CLOSED_FILE, FORMS, Form, RunWriter, file_stem, write_info
 
 
 def write(folder: Path, form: Form, segment_records: int = 4) -> None:
@@ -141,3 +141,31 @@ def test_misuse_is_said_at_once(tmp_path: Path):
     writer.close()
     with pytest.raises(LocalProtocolError, match="closed"):
         writer.log("b")
+
+
+@pytest.mark.parametrize("complete", [True, False])
+def test_closing_marks_the_run_closed_whether_it_is_complete_or_not(tmp_path: Path, complete: bool):
+    writer = RunWriter(tmp_path, RunInfo(run="r", members=("a",)))
+    writer.log("a").append("send", 1, Dot("a", 1))
+    assert not (tmp_path / CLOSED_FILE).exists()
+    writer.close(complete=complete)
+    assert (tmp_path / CLOSED_FILE).read_bytes() == b""
+    assert info_from_json((tmp_path / "run.json").read_bytes()).complete is complete
+
+
+def test_an_exception_closes_the_run_and_leaves_it_incomplete(tmp_path: Path):
+    def fail() -> None:
+        with RunWriter(tmp_path, RunInfo(run="r", members=("a",))) as writer:
+            writer.log("a").append("send", 1, Dot("a", 1))
+            raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        fail()
+    assert (tmp_path / CLOSED_FILE).exists()
+    assert not info_from_json((tmp_path / "run.json").read_bytes()).complete
+    assert len(list(read_records([tmp_path]))) == 1
+
+
+def test_one_writer_of_several_does_not_close_the_run(tmp_path: Path):
+    RunWriter(tmp_path, RunInfo(run="r", members=("a",)), shared=True).close()
+    assert not (tmp_path / CLOSED_FILE).exists()

@@ -210,8 +210,9 @@ class RunWriter:
         return log
 
     def close(self, complete: bool = True, end_t_us: int | None = None) -> None:
-        """Seal every log and say in ``run.json`` whether the run is complete.
+        """Seal every log, say in ``run.json`` whether the run is complete, then mark it closed.
 
+        Whoever follows the folder waits for that mark, also of a run that is not complete.
         ``end_t_us``: also append an ``end`` record with this time to each log that has none.
         """
         if self._closed:
@@ -223,8 +224,7 @@ class RunWriter:
         self._closed = True
         if not self._shared:
             self._write_info(complete)
-            if complete:
-                mark_closed(self.folder)
+            mark_closed(self.folder)
 
     def _write_info(self, complete: bool) -> None:
         write_info(self.folder, msgspec.structs.replace(self.info, complete=complete))

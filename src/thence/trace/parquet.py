@@ -48,6 +48,10 @@ from thence.trace.tables import (
 
 CHANGE_COLUMNS: Final = ("from", "stable")
 CHANGE_KINDS: Final = frozenset(KINDS[code] for code in CHANGE_CODES)
+NO_VERSION: Final = 0
+"""Of a row whose ``v`` is null."""
+VERSIONS_NAMED_MAX: Final = 8
+"""Different versions in one file that are named; there should not be two."""
 _INT32: Final = np.iinfo(np.int32)
 _CODES_WITH_DOT: Final = [KIND_CODE[kind] for kind in sorted(KINDS_WITH_DOT)]
 
@@ -133,7 +137,7 @@ def part_of_table(
     )
     if "" in kind_codes:
         kinds[kinds == kind_codes[""]] = NO_NAME  # no word at all
-    version = _numbers(table["v"], 0) if "v" in table.column_names else None
+    version = _numbers(table["v"], NO_VERSION) if "v" in table.column_names else None
     return _without_bad_rows(path, part, kinds, version, first_row, quarantine)
 
 
@@ -250,7 +254,8 @@ def _without_bad_rows(
     dot_ok = usable[part.dot_node] & (part.dot_seq >= 1) & (part.dot_seq <= SEQ_MAX)
     context_bad = ~usable[part.context_node] | (part.context_seq < 1)
     context_bad |= part.context_seq > SEQ_MAX
-    checks: list[tuple[str, Mask]] = [
+    checks: list[tuple[str, Mask]] = [] if version is None else _other_versions(version)
+    checks += [
         ("node: expected a name without '/'", ~plain[part.node]),
         ("run: expected a name", ~usable[part.run]),
         ("pos: expected 0 to 2**53-1", (part.pos < 0) | (part.pos > POS_MAX)),
@@ -266,14 +271,23 @@ def _without_bad_rows(
         ("to: expected names", _unnamed(part)),
     ]  # fmt: skip
     checks += _bad_sizes(part)
-    if version is not None:
-        checks.append((version_fault(None), version != VERSION))
-    bad = np.zeros(len(part.node), np.bool_)
-    for reason, rows in checks:
-        for row in np.flatnonzero(rows & ~bad).tolist():
-            quarantine.add(path, first_row + row + 1, reason)
-        bad |= rows
-    return take_rows(part, np.flatnonzero(~bad)) if bool(bad.any()) else part
+    # As line by line: the first row first, whatever is wrong with it.
+    why = np.full(len(part.node), len(checks), np.int32)
+    for number in reversed(range(len(checks))):
+        why[checks[number][1]] = number
+    bad = np.flatnonzero(why < len(checks))
+    for row, number in zip(bad.tolist(), why[bad].tolist(), strict=True):
+        quarantine.add(path, first_row + row + 1, checks[number][0])
+    return take_rows(part, np.flatnonzero(why == len(checks))) if len(bad) else part
+
+
+def _other_versions(version: Ints) -> list[tuple[str, Mask]]:
+    """(reason, rows) of each version of the format that is not ours."""
+    others = np.unique(version[version != VERSION]).tolist()
+    return [
+        (version_fault(None if value == NO_VERSION else value), version == value)
+        for value in others[:VERSIONS_NAMED_MAX]
+    ] + [(version_fault(None), version != VERSION)]
 
 
 def _bad_sizes(part: Part) -> list[tuple[str, Mask]]:

@@ -7,6 +7,7 @@ first.  The driver sees files, counts, and the first violations, nothing that gr
 
 from __future__ import annotations
 
+import itertools
 import os
 import uuid
 from collections.abc import Callable, Iterator, Sequence
@@ -14,6 +15,7 @@ from typing import Final, TypeVar
 
 import msgspec
 
+from thence.pipeline.causality.aside import Asides
 from thence.pipeline.causality.judge import (
     Flowed,
     Header,
@@ -42,12 +44,13 @@ from thence.trace.reader import (
     Place,
     by_run,
     find_places,
+    info_of,
     look_at_group,
     no_records,
     note_home,
 )
 from thence.trace.record import RunInfo
-from thence.trace.segments import Quarantine, Quarantined
+from thence.trace.segments import Quarantine
 from thence.trace.verdict import LISTED_MAX, Report, Violation, report_of
 
 WHOLE_EVENTS_MAX: Final = 1_000_000  # a run up to this is checked by one task
@@ -79,8 +82,12 @@ class _RunPlan(msgspec.Struct, kw_only=True):
     info: RunInfo
     members: tuple[str, ...]
     """All names that its places' ``run.json`` give."""
+    group: int
+    """Which of the groups of places it was found in."""
     pieces: dict[str, list[Piece]]
     """By node, in the order of reading."""
+    nodes: frozenset[str] = frozenset()
+    """Those with a good record: known when the logs were read."""
     group_rows: dict[str, tuple[int, ...]]
     """By path of a Parquet file that is one piece: the rows of its row groups."""
 
@@ -144,8 +151,12 @@ class _Check:
         self.runner = runner
         self.paths = paths
         self.options = options
-        self.quarantine = _Counted()
+        self.quarantine = Quarantine()
+        self.asides = Asides()
         self.notes: list[str] = []
+        self.numbers = itertools.count()
+        """Of the files that decoding tasks write."""
+        self.groups: list[list[Place]] = []
         self.files: dict[str, str] = {}
         """By path as given, in the order of reading: the path for tasks, which may run in another
         working folder."""
@@ -160,7 +171,7 @@ class _Check:
             stems = [f"run{number}.{which}" for which in range(len(batch))]
             found |= dict(zip(map(id, batch), self._by_logs(batch, stems), strict=True))
         verdicts = [found[id(plan)] for plan in plans if found[id(plan)].events]
-        self._tidy()
+        self._look_back(plans)
         if self.quarantine.count and not (self.options.keep_going and verdicts):
             raise self.quarantine.error()
         if not verdicts and not self.quarantine.count:
@@ -168,17 +179,16 @@ class _Check:
         report = self._report(verdicts, first)
         return Checked(report=report, verdicts=tuple(verdicts), tables=tuple(self.tables))
 
-    def _tidy(self) -> None:
-        """What was set aside in the order of reading, under the paths that were given."""
-        place = {path: number for number, path in enumerate(self.files)}
-        given = {path: file for file, path in self.files.items()}
-        self.quarantine.listed = [
-            Quarantined(given.get(item.file, item.file), item.line, item.reason)
-            for item in sorted(
-                self.quarantine.listed,
-                key=lambda item: (place.get(given.get(item.file, ""), len(place)), item.line or 0),
-            )
-        ]
+    def _look_back(self, plans: list[_RunPlan]) -> None:
+        """What was set aside and what should be known, in the order of reading."""
+        for number, group in enumerate(self.groups):
+            files = {file: self.files[file] for place in group for file in place.files}
+            self.asides.put_in_order(self.quarantine, files)
+            nodes = {
+                plan.name: set(plan.nodes) for plan in plans if plan.group == number and plan.nodes
+            }
+            look_at_group(group, nodes, self.quarantine, self.notes)
+        self.asides.count_rest(self.quarantine)
 
     def _report(self, verdicts: list[RunVerdict], first: FirstViolations) -> Report:
         counted = report_of((), self.paths, self.quarantine.listed, self.quarantine.count)
@@ -199,42 +209,84 @@ class _Check:
     # Planning.
 
     def _plan(self) -> list[_RunPlan]:
-        groups = by_run(find_places(self.paths, self.quarantine))
+        self.groups = by_run(find_places(self.paths, self.quarantine))
         self.files = {
-            file: absolute(file) for group in groups for place in group for file in place.files
+            file: absolute(file) for group in self.groups for place in group for file in place.files
         }
         work = self.options.work
         specs = [FileSpec(number, path, work) for number, path in enumerate(self.files.values())]
         surveyed = self.runner("looking at the files", survey_file, specs, Surveyed)
         found = dict(zip(self.files, surveyed, strict=True))
+        for survey in surveyed:
+            self.asides.take(survey.quarantined, survey.listed)
         plans: list[_RunPlan] = []
-        for group in groups:
-            plans += self._plan_group(group, found)
+        for number in range(len(self.groups)):
+            plans += self._plan_group(number, found)
         return plans
 
-    def _plan_group(self, group: list[Place], found: dict[str, Surveyed]) -> list[_RunPlan]:
+    def _plan_group(self, number: int, found: dict[str, Surveyed]) -> list[_RunPlan]:
+        group = self.groups[number]
         infos = [place.info for place in group if place.info is not None]
         members = tuple(name for info in infos for name in info.members)
-        home: dict[str, str] = {}
+        found = self._sure_of_homes(group, found)
         plans: dict[str, _RunPlan] = {}
-        for place in group:
-            for file in place.files:
-                survey = found[file]
-                self.quarantine.take(survey.quarantined, survey.listed)
-                for piece in survey.pieces:
-                    note_home(home, piece.node, place.path)
-                    plan = plans.get(piece.run)
-                    if plan is None:
-                        plan = plans[piece.run] = _RunPlan(
-                            name=piece.run, info=_info_of(piece.run, infos), members=members,
-                            pieces={}, group_rows={},
-                        )  # fmt: skip
-                    plan.pieces.setdefault(piece.node, []).append(piece)
-                    if survey.group_rows:
-                        plan.group_rows[piece.path] = survey.group_rows
-        nodes = {name: set(plan.pieces) for name, plan in plans.items()}
-        look_at_group(group, nodes, self.quarantine, self.notes)
+        for file in [file for place in group for file in place.files]:
+            survey = found[file]
+            for piece in survey.pieces:
+                plan = plans.get(piece.run)
+                if plan is None:
+                    plan = plans[piece.run] = _RunPlan(
+                        name=piece.run, info=info_of(piece.run, infos), members=members,
+                        group=number, pieces={}, group_rows={},
+                    )  # fmt: skip
+                plan.pieces.setdefault(piece.node, []).append(piece)
+                if survey.group_rows:
+                    plan.group_rows[piece.path] = survey.group_rows
         return [plans[name] for name in sorted(plans)]
+
+    def _sure_of_homes(self, group: list[Place], found: dict[str, Surveyed]) -> dict[str, Surveyed]:
+        """The same, after a look at whether a node has logs in two places: that is unusable.
+
+        Only a log with a good record is one, and a footer does not say whether there is any.
+        """
+        homes: dict[str, set[str]] = {}
+        for place in group:
+            for piece in (piece for file in place.files for piece in found[file].pieces):
+                homes.setdefault(piece.node, set()).add(place.path)
+        doubtful = {node for node, places in homes.items() if len(places) > 1}
+        if not doubtful:
+            return found
+        files = [
+            file
+            for place in group
+            for file in place.files
+            if found[file].group_rows and found[file].pieces[0].node in doubtful
+        ]
+        pieces = [found[file].pieces[0] for file in files]
+        found = found | dict(zip(files, self._decode(pieces), strict=True))
+        home: dict[str, str] = {}
+        for place in group:
+            for piece in (piece for file in place.files for piece in found[file].pieces):
+                note_home(home, piece.node, place.path)
+        return found
+
+    def _decode(self, pieces: list[Piece]) -> list[Surveyed]:
+        """Have each of these decoded by a task of its own."""
+        specs = [DecodeSpec(next(self.numbers), piece, self.options.work) for piece in pieces]
+        weights = [piece.rows for piece in pieces]
+        decoded = self.runner("decoding long logs", decode_piece, specs, Surveyed, weights)
+        # A file that is damaged in one place is unusable as a whole, whoever else could read on.
+        damaged: dict[str, Surveyed] = {}
+        for piece, result in zip(pieces, decoded, strict=True):
+            if any(item.line is None for item in result.listed):
+                damaged.setdefault(piece.path, result)
+        for piece, result in zip(pieces, decoded, strict=True):
+            if damaged.get(piece.path, result) is result:
+                self.asides.take(result.quarantined, result.listed)
+        return [
+            Surveyed(()) if piece.path in damaged else result
+            for piece, result in zip(pieces, decoded, strict=True)
+        ]
 
     # Small runs.
 
@@ -246,7 +298,8 @@ class _Check:
         weights = [plan.rows for plan in plans]
         judged = self.runner("checking runs", check_whole, specs, Judged, weights)
         for plan, result in zip(plans, judged, strict=True):
-            self.quarantine.take(result.quarantined, result.listed)
+            self.asides.take(result.quarantined, result.listed)
+            plan.nodes = frozenset(result.nodes)
             yield _verdict_of(plan, [result])
         self._found(tables, judged)
 
@@ -264,7 +317,12 @@ class _Check:
     def _whole_spec(self, plan: _RunPlan, tables: str, stem: str) -> WholeSpec:
         return WholeSpec(
             run=plan.name, info=plan.info, members=plan.members,
-            pieces=tuple(piece for pieces in plan.pieces.values() for piece in pieces),
+            pieces=tuple(
+                sorted(
+                    (piece for pieces in plan.pieces.values() for piece in pieces),
+                    key=lambda piece: piece.number,
+                )
+            ),
             tables=tables, stem=stem, listed=self.options.listed,
         )  # fmt: skip
 
@@ -284,21 +342,18 @@ class _Check:
     def _split_long_logs(self, plans: list[_RunPlan]) -> None:
         """Have the pieces of logs that are too long for one task decoded by several."""
         limit = self.options.long_log_events
-        work: list[tuple[_RunPlan, DecodeSpec]] = []
+        work: list[tuple[_RunPlan, Piece]] = []
         for plan in plans:
             for pieces in plan.pieces.values():
                 if sum(piece.rows for piece in pieces) <= limit:
                     continue
                 for piece in pieces:
-                    for part in _row_groups(piece, plan.group_rows.get(piece.path), limit):
-                        work.append((plan, DecodeSpec(len(work), part, self.options.work)))
-        specs = [spec for _, spec in work]
-        weights = [spec.piece.rows for spec in specs]
-        decoded = self.runner("decoding long logs", decode_piece, specs, Surveyed, weights)
+                    parts = _row_groups(piece, plan.group_rows.get(piece.path), limit)
+                    work += [(plan, part) for part in parts]
+        decoded = self._decode([part for _, part in work])
         again: dict[tuple[int, str], list[Piece]] = {}
-        for (plan, spec), result in zip(work, decoded, strict=True):
-            self.quarantine.take(result.quarantined, result.listed)
-            again.setdefault((id(plan), spec.piece.node), []).extend(
+        for (plan, part), result in zip(work, decoded, strict=True):
+            again.setdefault((id(plan), part.node), []).extend(
                 piece for piece in result.pieces if piece.run == plan.name
             )
         for plan in plans:
@@ -320,10 +375,12 @@ class _Check:
         for plan, stem in zip(plans, stems, strict=True):
             logs = [next(scanned) for _ in plan.pieces]
             for log in logs:
-                self.quarantine.take(log.quarantined, log.listed)
+                self.asides.take(log.quarantined, log.listed)
+            plan.nodes = frozenset(log.node for log in logs if log.events)
             job = _Job(plan=plan)
-            if all(log.events and not log.has_holes for log in logs):
-                job.header = header_of(plan.info, tuple(logs), self.options.work, stem)
+            if not any(log.has_holes for log in logs):
+                some = tuple(log for log in logs if log.events)
+                job.header = header_of(plan.info, some, self.options.work, stem)
                 job.path = save_header(job.header)
             jobs.append(job)
         return jobs
@@ -409,13 +466,6 @@ def _part_of(piece: Piece, groups: list[int], sizes: tuple[int, ...]) -> Piece:
     return msgspec.structs.replace(piece, rows=rows, groups=tuple(groups))
 
 
-def _info_of(run: str, infos: Sequence[RunInfo]) -> RunInfo:
-    mine = [info for info in infos if info.run == run]
-    if not mine:
-        return RunInfo(run=run)
-    return msgspec.structs.replace(mine[0], complete=all(info.complete for info in mine))
-
-
 def _verdict_of(plan: _RunPlan, judged: Sequence[Judged]) -> RunVerdict:
     counts: dict[str, int] = {}
     for result in judged:
@@ -427,13 +477,3 @@ def _verdict_of(plan: _RunPlan, judged: Sequence[Judged]) -> RunVerdict:
         events=sum(result.events for result in judged),
         counts=dict(sorted(counts.items())),
     )
-
-
-class _Counted(Quarantine):
-    """A quarantine that takes over what tasks set aside."""
-
-    def take(self, count: int, listed: Sequence[Quarantined]) -> None:
-        """Add what a task counted and listed."""
-        for item in listed:
-            self.add(item.file, item.line, item.reason)
-        self.count += count - len(listed)

@@ -50,7 +50,7 @@ class Header(msgspec.Struct, frozen=True, kw_only=True):
 
     def log_stem(self, number: int) -> str:
         """Of the names of the files of one log."""
-        return f"{self.stem}-{number}"
+        return self.logs[number].stem
 
 
 def header_of(info: RunInfo, logs: tuple[Scanned, ...], work: str, stem: str) -> Header:

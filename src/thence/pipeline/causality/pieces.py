@@ -39,6 +39,8 @@ class Piece(msgspec.Struct, frozen=True):
     rows: int
     groups: tuple[int, ...] | None = None
     """Row groups of a Parquet file; None: all of it."""
+    number: int = 0
+    """Of the file it comes from, in the order of reading."""
 
 
 class Surveyed(msgspec.Struct, frozen=True):
@@ -62,16 +64,16 @@ class FileSpec(msgspec.Struct, frozen=True):
 def survey_file(spec: FileSpec) -> Surveyed:
     """Find out whose records a file holds; decode it when that is more than one log's."""
     if name_of(spec.path).endswith(".parquet"):
-        found = _one_log(spec.path)
+        found = _one_log(spec.path, spec.number)
         if found is not None:
             return found
     quarantine = Quarantine()
     part = read_segment(spec.path, quarantine)
-    pieces = () if part is None else _keep(part, spec.work, str(spec.number))
+    pieces = () if part is None else _keep(part, spec.work, str(spec.number), spec.number)
     return Surveyed(tuple(pieces), (), quarantine.count, tuple(quarantine.listed))
 
 
-def _one_log(path: str) -> Surveyed | None:
+def _one_log(path: str, number: int) -> Surveyed | None:
     """A Parquet file of one log, if its footer says that it is one."""
     try:
         with pq.ParquetFile(random_access(path)) as file:
@@ -85,7 +87,7 @@ def _one_log(path: str) -> Surveyed | None:
         return None
     if run is None or node is None:
         return None
-    return Surveyed((Piece(path, run, node, sum(sizes)),), sizes)
+    return Surveyed((Piece(path, run, node, sum(sizes), number=number),), sizes)
 
 
 def _only_value(footer: pq.FileMetaData, column: str) -> str | None:
@@ -114,7 +116,8 @@ def decode_piece(spec: DecodeSpec) -> Surveyed:
     """Read one piece and keep it decoded, so that whoever puts the log together has less to do."""
     quarantine = Quarantine()
     part = read_piece(spec.piece, quarantine)
-    kept = () if part is None else _keep(part, spec.work, f"long-{spec.number}")
+    stem, file = f"long-{spec.number}", spec.piece.number
+    kept = () if part is None else _keep(part, spec.work, stem, file)
     return Surveyed(tuple(kept), (), quarantine.count, tuple(quarantine.listed))
 
 
@@ -133,8 +136,8 @@ def read_pieces(pieces: Sequence[Piece], quarantine: Quarantine) -> list[Part]:
     return [part for part in parts if part is not None]
 
 
-def _keep(part: Part, work: str, stem: str) -> list[Piece]:
-    """Keep a part, one file for each log in it."""
+def _keep(part: Part, work: str, stem: str, file: int) -> list[Piece]:
+    """Keep a part of a file of this number, one file for each log in it."""
     pieces = []
     many = len(part.names) + 1
     owner = part.run.astype(np.int64) * many + part.node
@@ -144,7 +147,7 @@ def _keep(part: Part, work: str, stem: str) -> list[Piece]:
         path = join(work, f"{stem}-{number}{KEPT_ENDING}")
         save_part(path, mine)
         run, node = part.names[key // many], part.names[key % many]
-        pieces.append(Piece(path, run, node, len(rows)))
+        pieces.append(Piece(path, run, node, len(rows), number=file))
     return pieces
 
 

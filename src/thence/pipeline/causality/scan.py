@@ -40,6 +40,8 @@ class Scanned(msgspec.Struct, frozen=True, kw_only=True):
     """What the driver learns of a log: nothing that grows with it."""
 
     node: str
+    stem: str = ""
+    """Of the names of the files that keep it."""
     events: int = 0
     names: tuple[str, ...] = ()
     counts: tuple[int, ...] = ()
@@ -72,7 +74,7 @@ def scan_log(spec: ScanSpec) -> Scanned:
     found = [columns for columns in gather_runs(parts) if columns.run == spec.run]
     listed = tuple(quarantine.listed)
     if not found:
-        return Scanned(node=spec.node, quarantined=quarantine.count, listed=listed)
+        return Scanned(node=spec.node, stem=spec.stem, quarantined=quarantine.count, listed=listed)
     columns = found[0]
     opened = open_run(columns, spec.info, spec.run_rows)
     numbering = opened.run.numbering
@@ -82,6 +84,7 @@ def scan_log(spec: ScanSpec) -> Scanned:
         _save_facts(facts_path(spec.work, spec.stem), opened, log)
     return Scanned(
         node=spec.node,
+        stem=spec.stem,
         events=log.events,
         names=numbering.names,
         counts=tuple(numbering.count.tolist()),

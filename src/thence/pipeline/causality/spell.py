@@ -36,6 +36,8 @@ class Judged(msgspec.Struct, frozen=True, kw_only=True):
     events: int
     counts: dict[str, int] = {}
     proved: bool = True
+    nodes: tuple[str, ...] = ()
+    """Those with a record, when a whole run was judged."""
     quarantined: int = 0
     listed: tuple[Quarantined, ...] = ()
 

@@ -7,7 +7,7 @@ import msgspec
 from thence.pipeline.causality.pieces import Piece, read_pieces
 from thence.pipeline.causality.spell import Judged, write_violations
 from thence.trace.check import check_run
-from thence.trace.columns import gather_runs
+from thence.trace.columns import gather_runs, used_codes
 from thence.trace.record import RunInfo
 from thence.trace.segments import Quarantine
 
@@ -32,11 +32,13 @@ def check_whole(spec: WholeSpec) -> Judged:
     listed = tuple(quarantine.listed)
     if not found:
         return Judged(events=0, quarantined=quarantine.count, listed=listed)
-    verdict = check_run(found[0], spec.info, spec.listed)
+    columns = found[0]
+    verdict = check_run(columns, spec.info, spec.listed)
     write_violations(verdict.violations, spec.tables, spec.stem)
     return Judged(
         events=verdict.events,
         counts=verdict.counts,
+        nodes=tuple(columns.names[code] for code in used_codes(columns.node, len(columns.names))),
         quarantined=quarantine.count,
         listed=listed,
     )

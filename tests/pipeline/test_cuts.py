@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import random
 from collections.abc import Iterator
 from itertools import product
+from typing import Any
 
 import numpy as np
+import pandas as pd
 import pyarrow as pa
 import pytest
+from pyspark.errors import PythonException
 from pyspark.sql import DataFrame, SparkSession
 
 from tests.pipeline.oracles import (
@@ -36,6 +40,7 @@ from thence.pipeline.cuts import (
     missing_from,
     positions_of,
 )
+from thence.pipeline.folds import materialise
 from thence.pipeline.frames import Messages, messages_of
 
 MAKERS = (execution, broken, dynamic_execution, broken_dynamic)
@@ -297,3 +302,40 @@ def test_positions_of_wants_one_run(spark: SparkSession):
 def test_a_time_needs_the_clocks(spark: SparkSession):
     with pytest.raises(UnusableInputError, match="no t_us"):
         latest_cut(story(spark, *TALK).drop("t_us"), before_us=3)
+
+
+@pytest.mark.parametrize("before", [1.5, True, "40", dt.datetime(2026, 1, 1), 1 << 63])
+def test_a_time_is_whole_microseconds(spark: SparkSession, before: Any):
+    with pytest.raises(UnusableInputError, match="before_us in whole microseconds"):
+        latest_cut(story(spark, *TALK), before_us=before)
+
+
+def test_records_without_a_time_are_not_taken_to_be_before_it(spark: SparkSession):
+    rows = story_rows(*TALK)
+    for row in rows[2:5]:
+        row["t_us"] = None
+    frame = frame_of(spark, rows)
+    with pytest.raises(PythonException, match="run r: 3 rows have no t_us"):
+        latest_cut(frame, before_us=np.int64(40)).collect()
+    assert positions_of(latest_cut(frame)) == {"ann": 2, "bob": 1, "cy": 1}
+
+
+def test_within_a_node_without_a_log_is_an_error(spark: SparkSession):
+    both = story(spark, *TALK).union(story(spark, "dan send dan:1", run="s"))
+    with pytest.raises(UnusableInputError, match="within names zed, which has no log in these"):
+        latest_cut(both, within={"ann": 0, "zed": 1})
+    assert cuts_of(latest_cut(both, within={"ann": 0, "dan": 0, "zed": -1})) == {
+        "r": {"ann": 0, "bob": -1, "cy": -1},
+        "s": {"dan": 0},
+    }
+    at = spark.createDataFrame([("r", "dan", 0)], "run string, node string, pos long")
+    with pytest.raises(UnusableInputError, match="within names dan, which has no log in run r"):
+        latest_cut(both, within=at)
+
+
+@pytest.mark.parametrize("at", [[1, 2], "ann", 3, pd.DataFrame({"node": ["ann"], "pos": [1]})])
+def test_positions_in_another_form_are_one_sentence(spark: SparkSession, at: Any):
+    frame = story(spark, *TALK)
+    for ask in (cut, materialise, lambda df, given: latest_cut(df, within=given)):
+        with pytest.raises(UnusableInputError, match=r"expected positions as \{node: position\}"):
+            ask(frame, at)

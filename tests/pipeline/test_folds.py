@@ -129,7 +129,81 @@ def test_a_payload_that_is_not_json_needs_a_decode(spark: SparkSession):
     assert (row.key, row.state) == ("x", '"plus 3"')
 
 
+class Halves:
+    """No apply."""
+
+    def initial(self) -> int:
+        return 0
+
+    def value(self, state: int) -> int:
+        return state
+
+
+@pytest.mark.parametrize(
+    ("fold", "sentence"),
+    [
+        (Siblings, r"got the class Siblings: give Siblings\(\)"),
+        (Halves(), r"Halves is no fold: it has no apply \(a fold has initial, apply, value\)"),
+        (None, "NoneType is no fold: it has no initial, apply, value"),
+        (len, "is no fold"),
+    ],
+)
+def test_what_is_no_fold_is_told_before_any_task(spark: SparkSession, fold: Any, sentence: str):
+    with pytest.raises(UnusableInputError, match=sentence):
+        materialise(story(spark, *TALK), fold=fold)
+
+
+def test_what_is_no_function_is_no_decode(spark: SparkSession):
+    with pytest.raises(UnusableInputError, match="a function as decode, got str"):
+        materialise(story(spark, *TALK), decode="json")  # type: ignore[arg-type]
+
+
 # Without Spark.
+
+
+class Fails(Siblings):
+    """Raises in the method named."""
+
+    def __init__(self, method: str) -> None:
+        self.method = method
+
+    def apply(self, state: Any, operation: Operation) -> Any:
+        if self.method == "apply" and operation.dot.seq == 2:
+            raise ZeroDivisionError("division by zero")
+        return super().apply(state, operation)
+
+    def value(self, state: Any) -> Any:
+        if self.method == "value":
+            raise IndexError("list index out of range")
+        return object()
+
+
+@pytest.mark.parametrize(
+    ("method", "sentence"),
+    [
+        ("apply", "run r: the fold Fails failed at ann:2, key 'k': ZeroDivisionError: division"),
+        ("value", "run r: the value of the fold Fails failed for key 'k': IndexError: list"),
+        ("encode", "run r: the value of the fold Fails failed for key 'k': TypeError: Encoding"),
+    ],
+)
+def test_a_fold_that_raises_is_told_with_run_dot_and_key(method: str, sentence: str):
+    with pytest.raises(UnusableInputError, match=sentence):
+        states(("ann send ann:1", "ann send ann:2"), Fails(method), lambda _: ("k", 1))
+
+
+@pytest.mark.parametrize("given", ["ab", (3, 1), ("k", 1, 2), ("k",), ["k", 1], 7])
+def test_a_decode_gives_a_pair_with_a_text(given: Any):
+    with pytest.raises(UnusableInputError) as caught:
+        states(("ann send ann:1",), FOLDS["last"], lambda _: given)
+    assert str(caught.value) == (
+        f"run r: decode gave {given!r} for ann:1: expected (key, operation) with a text as key, "
+        "or None"
+    )
+
+
+def test_a_decode_that_raises_is_told_with_run_and_dot():
+    with pytest.raises(UnusableInputError, match="run r: decode failed at ann:1: KeyError: 'x'"):
+        states(("ann send ann:1",), FOLDS["last"], lambda _: {}["x"])
 
 
 def states(lines: tuple[str, ...], fold: Fold, decode: Any = decode_json) -> list[tuple]:

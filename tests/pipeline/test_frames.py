@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
+import pandas as pd
 import pyarrow as pa
 import pytest
 from pyspark.errors import PythonException
@@ -10,8 +14,12 @@ from pyspark.sql import SparkSession
 from tests.pipeline.oracles import TALK, frame_of, kernel_table, story, story_rows
 from thence.causal.dot import Dot
 from thence.errors import UnusableInputError
+from thence.pipeline.cuts import cut, latest_cut, positions_of
+from thence.pipeline.folds import materialise
 from thence.pipeline.frames import messages_of, require_columns
-from thence.pipeline.order import causal_order
+from thence.pipeline.order import causal_order, causal_past, happens_before
+
+PAIRS = "a_node string, a_seq long, b_node string, b_seq long"
 
 
 def test_missing_columns_are_told_with_what_was_expected_and_what_is_there(spark: SparkSession):
@@ -39,6 +47,25 @@ def test_a_column_of_another_type_is_told(spark: SparkSession, column: str, text
     kept = [field for field in frame.columns if field != name]
     with pytest.raises(UnusableInputError, match=text):
         causal_order(frame.selectExpr(*kept, column))
+
+
+@pytest.mark.parametrize(
+    ("given", "kind"), [([1, 2], "builtins.list"), (pd.DataFrame({"run": []}), "pandas.*DataFrame")]
+)
+def test_what_is_no_frame_of_spark_is_told(spark: SparkSession, given: Any, kind: str):
+    asks: list[Callable[[], object]] = [
+        lambda: causal_order(given),
+        lambda: causal_past(given, "ann:1"),
+        lambda: happens_before(frame_of(spark, []), given),
+        lambda: happens_before(given, spark.createDataFrame([], PAIRS)),
+        lambda: cut(given, {"ann": 1}),
+        lambda: latest_cut(given),
+        lambda: positions_of(given),
+        lambda: materialise(given),
+    ]
+    for ask in asks:
+        with pytest.raises(UnusableInputError, match=f"expected a DataFrame of Spark, got {kind}"):
+            ask()
 
 
 def test_a_frame_without_contexts_will_do(spark: SparkSession):

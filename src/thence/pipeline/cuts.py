@@ -40,6 +40,7 @@ from thence.trace.columns import Ints, Mask
 
 MISSING_LISTED_MAX: Final = 1000
 """Missing messages that a verdict lists; all are counted."""
+T_MAX: Final = 1 << 63  # t_us is a 64-bit integer
 CUT_SCHEMA: Final = StructType(
     [
         StructField("run", StringType()),
@@ -107,19 +108,24 @@ def latest_cut(
 
     ``before_us``: of each log only what is before its first record with a ``t_us`` of that or
     later.  This compares clocks of different nodes, so they must be common, as in a simulation; the
-    cut is consistent whatever the clocks were, but then not of one moment.  ``within``: only what
-    is inside these positions, in the runs they name.  With neither: of all there is.
+    cut is consistent whatever the clocks were, but then not of one moment.  A record without
+    ``t_us`` fails the job.  ``within``: only what is inside these positions, in the runs they name;
+    UnusableInputError when they name a node that has no log (one small job looks).  With neither:
+    of all there is.
     """
+    if before_us is not None:
+        before_us = _microseconds(before_us)
     columns = [*EVENT_COLUMNS, "t_us"] if before_us is not None else EVENT_COLUMNS
     require_columns(df, columns, "latest_cut")
     logs = _ends(df, before_us)
     if within is not None:
         given = positions_frame(df, within, "latest_cut")
+        _require_logs(df, within, given)
         asked = logs.join(given.select("run").distinct(), "run", "left_semi")
         given = given.select("run", "node", F.col("pos").alias("given"))
         logs = asked.join(given, ["run", "node"], "left")
         logs = logs.withColumn("end", F.least("end", F.coalesce("given", F.lit(-1))))
-    bounds = logs.select("run", "node", F.col("end").alias("pos"))
+    bounds = logs.select("run", "node", F.col("end").alias("pos"), "untimed")
     events = ordering_events(df, [], "latest_cut")
     return per_run_with(events, bounds, _greatest_of_run, CUT_SCHEMA)
 
@@ -141,13 +147,39 @@ def positions_of(cuts: DataFrame, run: str | None = None) -> dict[str, int]:
     return {row.node: row.pos for row in rows}
 
 
+def _microseconds(given: Any) -> int:
+    whole = isinstance(given, int | np.integer) and not isinstance(given, bool)
+    if not whole or not -T_MAX <= int(given) < T_MAX:
+        raise UnusableInputError(
+            f"latest_cut expected before_us in whole microseconds, as t_us has them; got {given!r}"
+        )
+    return int(given)
+
+
+def _require_logs(df: DataFrame, within: Positions, given: DataFrame) -> None:
+    """UnusableInputError if something inside is of a node that has no log."""
+    by_run = isinstance(within, DataFrame) and "run" in within.columns
+    key = ["run", "node"] if by_run else ["node"]
+    there = df.select(*(F.col(name).alias(name) for name in key)).distinct()
+    unknown = given.where(F.col("pos") >= 0).join(there, key, "left_anti")
+    first = unknown.orderBy(*key).select(*key).first()
+    if first is not None:
+        where = f"run {first.run}" if by_run else "these events"
+        raise UnusableInputError(
+            f"latest_cut: within names {first.node}, which has no log in {where}"
+        )
+
+
 def _ends(df: DataFrame, before_us: int | None = None) -> DataFrame:
-    """run, node, end: the last position of each log, or the last one before a time."""
-    last = F.max("pos")
+    """run, node, end, untimed: the last position of each log, or the last one before a time; and
+    how many records do not say when they were, if that is asked."""
+    last, untimed = F.max("pos"), F.lit(0)
     if before_us is not None:
         late = F.min(F.when(F.col("t_us") >= before_us, F.col("pos")))
         last = F.coalesce(late - 1, last)
-    return df.groupBy("run", "node").agg(last.cast("long").alias("end"))
+        untimed = F.count_if(F.col("t_us").isNull())
+    ends = last.cast("long").alias("end"), untimed.cast("long").alias("untimed")
+    return df.groupBy("run", "node").agg(*ends)
 
 
 def positions_frame(df: DataFrame, at: Positions, caller: str) -> DataFrame:
@@ -157,6 +189,11 @@ def positions_frame(df: DataFrame, at: Positions, caller: str) -> DataFrame:
             require_columns(at, ["run", "node", "pos"], caller)
             return at.select("run", "node", "pos")
         require_columns(at, ["node", "pos"], caller)
+    elif not isinstance(at, Mapping):
+        raise UnusableInputError(
+            f"{caller} expected positions as {{node: position}} or as a DataFrame of run, node, "
+            f"pos; got {type(at).__name__}"
+        )
     else:
         at = df.sparkSession.createDataFrame(_table_of(at, caller))
     return at.select("node", "pos").crossJoin(F.broadcast(df.select("run").distinct()))
@@ -177,7 +214,7 @@ def _table_of(at: Mapping[str, int], caller: str) -> pa.Table:
 def _with_ends(df: DataFrame, at: Positions, caller: str) -> DataFrame:
     """run, node, pos, end; end is null for a node without a log."""
     require_columns(df, EVENT_COLUMNS, caller)
-    return positions_frame(df, at, caller).join(_ends(df), ["run", "node"], "left")
+    return positions_frame(df, at, caller).join(_ends(df).drop("untimed"), ["run", "node"], "left")
 
 
 # In one task.
@@ -304,6 +341,11 @@ def _verdict(run: str, table: pa.Table, cut_table: pa.Table) -> dict[str, Any]:
 
 
 def _greatest_of_run(run: str, table: pa.Table, bounds: pa.Table) -> pa.Table:
+    if untimed := sum(bounds["untimed"].to_pylist()):
+        raise UnusableInputError(
+            f"run {run}: {untimed} rows have no t_us, so nothing says whether they are before a "
+            "time: give them one, or leave before_us out"
+        )
     nodes, pos = bounds["node"], bounds["pos"].to_numpy().copy()
     if len(table) and len(bounds):
         messages = messages_of(run, table)

@@ -168,7 +168,11 @@ def materialise(
     a cut fails the job itself.
     """
     require_columns(df, [*EVENT_COLUMNS, "payload"], "materialise")
-    chosen = fold_named(fold) if isinstance(fold, str) else fold
+    chosen = fold_named(fold) if isinstance(fold, str) else _usable_fold(fold)
+    if not callable(decode):
+        raise UnusableInputError(
+            f"materialise expected a function as decode, got {type(decode).__name__}"
+        )
     if at is None:
         where = latest_cut(df)
     else:
@@ -199,6 +203,22 @@ def fold_named(name: str) -> Fold:
         )
     found: Fold = registry.CRDTS[name]
     return found
+
+
+def _usable_fold(given: Fold) -> Fold:
+    """UnusableInputError for what can be seen not to be a fold before any task runs."""
+    if isinstance(given, type):
+        raise UnusableInputError(
+            f"materialise expected a fold, got the class {given.__name__}: give {given.__name__}()"
+        )
+    methods = ("initial", "apply", "value")
+    absent = [name for name in methods if not callable(getattr(given, name, None))]
+    if absent:
+        raise UnusableInputError(
+            f"{type(given).__name__} is no fold: it has no {', '.join(absent)} "
+            f"(a fold has {', '.join(methods)})"
+        )
+    return given
 
 
 def _require_consistent(df: DataFrame, at: DataFrame) -> None:
@@ -236,13 +256,15 @@ def _states_of_run(
         for dot_key, operation in _operations(
             messages, cut_table, table[plain_names(1)[0]], decode
         ):
-            before = states[dot_key] if dot_key in states else fold.initial()
-            states[dot_key] = fold.apply(before, operation)
+            try:
+                before = states[dot_key] if dot_key in states else fold.initial()
+                states[dot_key] = fold.apply(before, operation)
+            except Exception as error:
+                where = f"at {operation.dot}, key {dot_key!r}"
+                raise _failed(run, f"the fold {type(fold).__name__}", where, error) from error
             counts[dot_key] = counts.get(dot_key, 0) + 1
     keys = sorted(states)
-    texts = [
-        msgspec.json.encode(fold.value(states[key]), order="deterministic").decode() for key in keys
-    ]
+    texts = [_text_of(run, key, states[key], fold) for key in keys]
     return pa.table(
         {
             "run": pa.repeat(pa.scalar(run, pa.string()), len(keys)),
@@ -251,6 +273,19 @@ def _states_of_run(
             "state": pa.array(texts, pa.string()),
         }
     )
+
+
+def _text_of(run: str, key: str, state: Any, fold: Fold) -> str:
+    try:
+        return msgspec.json.encode(fold.value(state), order="deterministic").decode()
+    except Exception as error:
+        what = f"the value of the fold {type(fold).__name__}"
+        raise _failed(run, what, f"for key {key!r}", error) from error
+
+
+def _failed(run: str, what: str, where: str, error: Exception) -> UnusableInputError:
+    """The exception of a user's function, with the place in the data where it was raised."""
+    return UnusableInputError(f"run {run}: {what} failed {where}: {type(error).__name__}: {error}")
 
 
 def _operations(
@@ -293,8 +328,18 @@ def _in_order(messages: Messages, limits: Ints) -> Ints:
 
 def _decoded(run: str, dot: Dot, payload: str | None, decode: Decode) -> tuple[str, Any] | None:
     try:
-        return decode(payload)
-    except msgspec.DecodeError as error:
-        raise UnusableInputError(
-            f"run {run}: the payload of {dot} is not JSON ({error}): give materialise a decode"
-        ) from None
+        found = decode(payload)
+    except Exception as error:
+        if decode is decode_json and isinstance(error, msgspec.DecodeError):
+            raise UnusableInputError(
+                f"run {run}: the payload of {dot} is not JSON ({error}): give materialise a decode"
+            ) from None
+        raise _failed(run, "decode", f"at {dot}", error) from error
+    match found:
+        # A class pattern: a text of two letters is no pair.
+        case None | tuple((str(), _)):
+            return found
+    raise UnusableInputError(
+        f"run {run}: decode gave {found!r} for {dot}: expected (key, operation) with a text as "
+        "key, or None"
+    )

@@ -65,8 +65,19 @@ DotLike = Dot | tuple[str, int] | str
 # Columns.
 
 
+def require_frame(given: object, caller: str) -> None:
+    """UnusableInputError unless it is a DataFrame of Spark's; other frames have columns too."""
+    if not isinstance(given, DataFrame):
+        kind = type(given)
+        raise UnusableInputError(
+            f"{caller} expected a DataFrame of Spark, got {kind.__module__}.{kind.__qualname__}; "
+            "spark.createDataFrame makes one"
+        )
+
+
 def require_columns(df: DataFrame, columns: Sequence[str], caller: str) -> None:
     """UnusableInputError unless the frame has these columns, each of the type it must have."""
+    require_frame(df, caller)
     present = {field.name: field.dataType for field in df.schema.fields}
     absent = [name for name in columns if name not in present]
     if absent:
@@ -112,6 +123,7 @@ def carried_columns(df: DataFrame, added: Iterable[str], caller: str) -> list[st
 
     UnusableInputError when one has the name of a column that ``caller`` adds.
     """
+    require_frame(df, caller)
     names = [name for name in df.columns if name not in SPENT_COLUMNS]
     twice = sorted(set(names) & set(added))
     if twice:

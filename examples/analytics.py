@@ -25,9 +25,9 @@ from thence.pipeline import (
     concurrent_with,
     latest_cut,
     materialise,
+    positions_of,
     spark_session,
 )
-from thence.pipeline.cuts import positions_of
 from thence.sim.network import NetworkOptions
 from thence.sim.run import SimulationOptions, run_info, simulate
 from thence.sim.workload import WorkloadOptions

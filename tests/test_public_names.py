@@ -9,10 +9,13 @@ from __future__ import annotations
 
 import ast
 import os
+import pkgutil
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
 import thence
+import thence.pipeline
 from tests.tracked import ROOT, tracked_files
 
 SNAPSHOT = ROOT / "tests" / "public_names.txt"
@@ -69,9 +72,25 @@ def test_public_names_are_those_of_the_snapshot():
 
 
 def test_every_exported_name_resolves():
-    for name in thence.__all__:
-        assert getattr(thence, name) is not None
+    for package in (thence, thence.pipeline):
+        for name in package.__all__:
+            assert getattr(package, name) is not None
+
+
+def test_no_exported_name_of_the_pipeline_hides_a_module():
+    modules = {module.name for module in pkgutil.iter_modules(thence.pipeline.__path__)}
+    assert not modules & set(thence.pipeline.__all__)
+
+
+def test_documents_import_exported_names_from_the_package():
+    """What users copy should be the short form, and stay when code moves."""
+    homes = set(thence.pipeline.__all__)
+    for path in tracked_files(".md") + tracked_files(".py", under="examples/"):
+        text = (ROOT / path).read_text(encoding="utf-8")
+        for names in re.findall(r"^from thence\.pipeline\.[\w.]+ import (.+)$", text, re.MULTILINE):
+            assert not homes & set(re.findall(r"\w+", names)), f"{path}: {names}"
 
 
 def test_dir_shows_the_exported_names():
-    assert set(thence.__all__) <= set(dir(thence))
+    for package in (thence, thence.pipeline):
+        assert set(package.__all__) <= set(dir(package))

@@ -8,6 +8,7 @@ order, cuts  questions about causality, as functions of DataFrames
 stream       the check while nodes still write
 
 The names below can be imported from here; importing the package loads neither Spark nor pandas.
+Functions that are named like their module (``measure``, ``ingest``) are found in it.
 """
 
 from __future__ import annotations
@@ -17,9 +18,11 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from thence.pipeline.causality.spark import check_on_spark
-    from thence.pipeline.cuts import cut, latest_cut
+    from thence.pipeline.cuts import cut, latest_cut, positions_of
     from thence.pipeline.folds import materialise
     from thence.pipeline.importers.mapping import events_from
+    from thence.pipeline.ingest_frames import import_frame
+    from thence.pipeline.measure import read_metric
     from thence.pipeline.order import (
         causal_future,
         causal_order,
@@ -28,8 +31,8 @@ if TYPE_CHECKING:
         happens_before,
     )
     from thence.pipeline.session import spark_session
-    from thence.pipeline.stream import follow
-    from thence.pipeline.tables import read_events
+    from thence.pipeline.stream import findings, follow
+    from thence.pipeline.tables import read_events, read_quarantine, read_segments
 
 _HOMES = {
     "causal_future": "thence.pipeline.order",
@@ -39,11 +42,17 @@ _HOMES = {
     "concurrent_with": "thence.pipeline.order",
     "cut": "thence.pipeline.cuts",
     "events_from": "thence.pipeline.importers.mapping",
+    "findings": "thence.pipeline.stream",
     "follow": "thence.pipeline.stream",
     "happens_before": "thence.pipeline.order",
+    "import_frame": "thence.pipeline.ingest_frames",
     "latest_cut": "thence.pipeline.cuts",
     "materialise": "thence.pipeline.folds",
+    "positions_of": "thence.pipeline.cuts",
     "read_events": "thence.pipeline.tables",
+    "read_metric": "thence.pipeline.measure",
+    "read_quarantine": "thence.pipeline.tables",
+    "read_segments": "thence.pipeline.tables",
     "spark_session": "thence.pipeline.session",
 }
 
@@ -55,11 +64,17 @@ __all__ = [
     "concurrent_with",
     "cut",
     "events_from",
+    "findings",
     "follow",
     "happens_before",
+    "import_frame",
     "latest_cut",
     "materialise",
+    "positions_of",
     "read_events",
+    "read_metric",
+    "read_quarantine",
+    "read_segments",
     "spark_session",
 ]
 

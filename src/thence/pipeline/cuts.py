@@ -40,7 +40,7 @@ from thence.trace.columns import Ints, Mask
 
 MISSING_LISTED_MAX: Final = 1000
 """Missing messages that a verdict lists; all are counted."""
-T_MAX: Final = 1 << 63  # t_us is a 64-bit integer
+_T_US_MAX: Final = 1 << 63  # t_us is a 64-bit integer
 CUT_SCHEMA: Final = StructType(
     [
         StructField("run", StringType()),
@@ -149,7 +149,7 @@ def positions_of(cuts: DataFrame, run: str | None = None) -> dict[str, int]:
 
 def _microseconds(given: Any) -> int:
     whole = isinstance(given, int | np.integer) and not isinstance(given, bool)
-    if not whole or not -T_MAX <= int(given) < T_MAX:
+    if not whole or not -_T_US_MAX <= int(given) < _T_US_MAX:
         raise UnusableInputError(
             f"latest_cut expected before_us in whole microseconds, as t_us has them; got {given!r}"
         )

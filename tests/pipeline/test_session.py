@@ -372,6 +372,9 @@ def test_output_is_held_then_dropped_then_forwarded_without_chatter(
         output.release()
         jvm.write(
             b"from a worker\n\nStarting Streaming TransformWithStateInPandas Python worker.\n"
+            b"Launching child process /java to assemble AOT cache x\n"
+            b"Picked up JAVA_TOOL_OPTIONS: -Xmx512m -XX:AOTCacheOutput=x -XX:AOTMode=create\n"
+            b"AOTCache creation is complete: x 208572416 bytes\n"
         )
         jvm.write(b"the end\n\r[Stage 1:>  ]\xff")
     assert output.to_the_end() == []

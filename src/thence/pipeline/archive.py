@@ -1,11 +1,11 @@
-"""The archive that makes Spark start in half the time: its classes, loaded and verified before.
+"""The archive that Spark starts from: its classes, loaded and verified before.
 
 Most of Spark's start is Java reading some 10,000 classes.  Java can keep them in a file that it
 maps the next time: class data sharing (Java 17 and later), the AOT cache (Java 25 and later, the
-larger gain).  Making one takes a session of its own (see ``train``) and half a minute.  So it is
-made once for each Java and Spark, after a session has ended, by a process of low priority that
-nobody waits for.  Nothing depends on it: without an archive, or with one that Java rejects, Spark
-starts as before.
+larger gain).  Making one takes a session of its own (see ``train``) and some 40 s of CPU time;
+docs/howto/spark.md has what it saves.  So it is made once for each Java and Spark, after a session
+has ended, by a process of low priority that nobody waits for.  Nothing depends on it: without an
+archive, or with one that Java rejects, Spark starts as before.
 
 ``THENCE_SPARK_ARCHIVE=0`` turns this off: none is made, none is used.  Where ``CI`` is set none is
 made: such machines are gone before it would help.

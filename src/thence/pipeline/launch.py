@@ -30,9 +30,12 @@ _CHATTER: Final = re.compile(
     r"|Error: (?:Could not create the Java Virtual Machine|A (?:fatal exception|JNI error) has)"
 )
 # What is said on success later on: by workers of transformWithState, which announce each of their
-# steps, and by a second session in the same JVM.
+# steps, by a second session in the same JVM, and by a JVM that writes its archive when it ends.
 _LATE_CHATTER: Final = re.compile(
     r"\s*$|Setting Spark log level|(?:Starting )?Streaming TransformWithState\w* Python worker"
+    r"|(?:Temporary|Reading|Removed temporary) AOT ?[Cc]onfiguration|AOTCache creation is complete"
+    r"|Launching child process \S+ to assemble AOT|Picked up JAVA_TOOL_OPTIONS: .*AOTCacheOutput="
+    r"|WARNING: package \S+ not in java\.base"
 )
 _THROWN: Final = re.compile(
     r'(?:Exception in thread "main" )?(?:[a-z]\w*\.)+[A-Z]\w*: (?:\[[A-Z_.]+\] )?'

@@ -6,6 +6,6 @@ judge    one task per log: every rule, with the vectors of the others read from 
 check    the driver: plans, runs the stages, puts the verdict together
 spark    the same as people call it: a session, a folder to work in, tables of what was found
 
-Everything but ``spark.py`` is free of Spark: ``check.py`` is given a ``Runner`` (pipeline/tasks.py),
-which may as well be a loop in this process.
+Everything but ``spark.py`` is free of Spark: ``check.py`` is given a ``Runner``
+(pipeline/tasks.py), which may as well be a loop in this process.
 """

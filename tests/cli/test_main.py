@@ -182,12 +182,15 @@ def test_what_fails_after_an_interrupt_is_not_told(fake: Fake, capsys: pytest.Ca
             raise ZeroDivisionError
 
     fake(command)
+    # A session of Spark that other tests use has put its own handler there.
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
     try:
         assert cli.main(["fake"]) == 130
+        assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
     finally:
+        signal.signal(signal.SIGINT, before)
         logging.disable(logging.NOTSET)
     assert capsys.readouterr().err == "thence: interrupted\n"
-    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
 
 
 def test_a_bug_is_told_from_bad_input(fake: Fake, capsys: pytest.CaptureFixture[str]):

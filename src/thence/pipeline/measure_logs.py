@@ -100,7 +100,8 @@ def read_log(spec: ScanSpec) -> LogRead:
     scanned = scan_log(spec)
     if scanned.has_holes:
         return LogRead(scanned=scanned, times=Times(of_all=None, of_messages=None))
-    own = numbering_of(spec.run, scanned.names, np.array(scanned.counts, np.int64), {})
+    counts = np.array(scanned.counts, np.int64)
+    own = numbering_of(spec.run, scanned.names, counts, {}, scanned.bystanders)
     index = load_index(index_path(spec.work, spec.stem), own, own)
     columns = _columns_of(spec.pieces)
     log = log_of(columns, slice(0, len(columns)), columns.dot_node, own, index)

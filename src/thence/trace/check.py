@@ -36,7 +36,7 @@ from thence.trace.rules_stable import check_disorder, check_stable, check_undeli
 from thence.trace.rules_views import check_outside, check_views
 from thence.trace.run import Life, LogIndex, Run, open_run
 from thence.trace.segments import Quarantine
-from thence.trace.vectors import close_vectors, first_at_or_after, local_vectors
+from thence.trace.vectors import close_vectors, firsts_of, local_vectors
 from thence.trace.verdict import LISTED_MAX, Report, Verdict, report_of, sort_key
 from thence.trace.views import Group, Views, group_of, views_of
 
@@ -124,10 +124,7 @@ def facts_of(run: Run, logs: Sequence[LogIndex], group: Group) -> Facts:
         run=run,
         group=group,
         vectors=vectors,
-        firsts={
-            member: first_at_or_after(run, member, vectors)
-            for member in (everyone if run.causal else ())
-        },
+        firsts=firsts_of(run, sorted(everyone) if run.causal else (), vectors),
         sent=sent,
         recipients=recipients,
         early=early,

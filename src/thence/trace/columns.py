@@ -7,7 +7,7 @@ them.  Rows are sorted by (node, pos).  Contexts are compressed sparse rows: the
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Final, TypeVar
 
 import msgspec
@@ -44,7 +44,7 @@ class Columns(msgspec.Struct, frozen=True, kw_only=True):
 
     run: str
     names: tuple[str, ...]
-    """Every name of a node or an origin; sorted once the run is gathered."""
+    """Every name of a node with a log, or of an origin with a dot; sorted once gathered."""
     node: Ints
     pos: Ints
     kind: Ints
@@ -65,6 +65,9 @@ class Columns(msgspec.Struct, frozen=True, kw_only=True):
     measured: Ints | None = None
     """[T_US, BYTES or WORDS, row]: what no rule needs, ``ABSENT`` where a record does not say it.
     None unless it was asked for."""
+    bystanders: tuple[str, ...] = ()
+    """The other names: members, recipients and peers.  Their codes come after those of ``names``;
+    only ``to`` and ``changes`` have such codes."""
 
     def __len__(self) -> int:
         return len(self.node)
@@ -73,6 +76,11 @@ class Columns(msgspec.Struct, frozen=True, kw_only=True):
     def events(self) -> int:
         """Records read, the repeated ones included."""
         return len(self.node) + len(self.repeated_node)
+
+    def name(self, code: int) -> str:
+        """The name with this code."""
+        count = len(self.names)
+        return self.names[code] if code < count else self.bystanders[code - count]
 
     def dot(self, row: int) -> Dot | None:
         """The dot of one row."""
@@ -116,15 +124,19 @@ def gather_runs(parts: Sequence[Part], more_names: Sequence[str] = ()) -> list[C
 
 def _gather(run: str, parts: Sequence[Part], more_names: Sequence[str]) -> Columns:
     chosen = [_only(part, run) for part in parts]
-    used = set(more_names)
+    used = set[str]()
+    others = set(more_names)
     for part in chosen:
         for codes in (part.node, part.dot_node, part.context_node):
             used.update(part.names[code] for code in used_codes(codes, len(part.names)))
-        used.update(part.names[code] for codes in part.to.values() for code in codes)
-        used.update(part.names[code] for code in _codes_of(part.changes))
-    names = tuple(sorted(used))
-    code_of = {name: code for code, name in enumerate(names)}
-    small: type[np.int16 | np.int32] = np.int16 if len(names) < 1 << 15 else np.int32
+        told = {code for change in part.changes.values() for code, _ in change.stable or ()}
+        used.update(part.names[code] for code in told)
+        others.update(part.names[code] for codes in part.to.values() for code in codes)
+        peers = {change.peer for change in part.changes.values()} - {NO_NAME}
+        others.update(part.names[code] for code in peers)
+    names, bystanders = names_in_order(used, others)
+    code_of = {name: code for code, name in enumerate((*names, *bystanders))}
+    small: type[np.int16 | np.int32] = np.int16 if len(code_of) < 1 << 15 else np.int32
     tables: list[Ints] = [
         np.array([code_of.get(name, NO_NAME) for name in part.names] + [NO_NAME], small)
         for part in chosen
@@ -158,12 +170,22 @@ def _gather(run: str, parts: Sequence[Part], more_names: Sequence[str]) -> Colum
             for row, change in part.changes.items()
         },
         _join_measured([part.measured for part in chosen]),
+        bystanders,
     )  # fmt: skip
 
 
-def _codes_of(changes: dict[int, Change]) -> set[int]:
-    codes = {change.peer for change in changes.values() if change.peer != NO_NAME}
-    return codes | {code for change in changes.values() for code, _ in change.stable or ()}
+def names_in_order(
+    used: Iterable[str], others: Iterable[str]
+) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """(names, bystanders) for the names with a log or a dot and all others.
+
+    Tables of the checker have a row for each of the first, so the others had better not be there: a
+    single record may name any number of recipients.  The owner of a stream is one of the first.
+    """
+    names, rest = set(used), set(others)
+    owners = {name.partition("/")[0] for name in names if "/" in name}
+    names |= owners & rest
+    return tuple(sorted(names)), tuple(sorted(rest - names))
 
 
 def _recoded(change: Change, table: Ints) -> Change:
@@ -253,6 +275,7 @@ def _sorted(
     run: str, names: tuple[str, ...], node: Ints, pos: Ints, kind: Ints, dot_node: Ints,
     dot_seq: Ints, start: Ints, context_node: Ints, context_seq: Ints,
     to: dict[int, tuple[int, ...]], changes: dict[int, Change], measured: Ints | None,
+    bystanders: tuple[str, ...],
 ) -> Columns:  # fmt: skip
     same_node = node[1:] == node[:-1]
     in_order = (node[1:] > node[:-1]) | (same_node & (pos[1:] > pos[:-1]))
@@ -274,4 +297,5 @@ def _sorted(
         run=run, names=names, node=node, pos=pos, kind=kind, dot_node=dot_node, dot_seq=dot_seq,
         context_start=start, context_node=context_node, context_seq=context_seq, to=to,
         changes=changes, repeated_node=repeated[0], repeated_pos=repeated[1], measured=measured,
+        bystanders=bystanders,
     )  # fmt: skip

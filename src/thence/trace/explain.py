@@ -83,7 +83,7 @@ class _Story:
         if self.here.changes:
             views = views_of(self.here.node, self.run.members, self.here.changes)
             epoch = int(views.epoch(np.array([self.row]))[0])
-            members = [self.columns.names[code] for code in views.members[epoch]]
+            members = [self.columns.name(code) for code in views.members[epoch]]
             lines.append(f"  its view was     {{{', '.join(members)}}}")
         return lines
 
@@ -174,5 +174,5 @@ def _record(columns: Columns, row: int) -> str:
     dot, context, change = columns.dot(row), columns.context(row), columns.changes.get(row)
     text = kind if dot is None else f"{kind} {dot}"
     if change is not None and change.peer != NO_NAME:
-        text += f" of {columns.names[change.peer]}"
+        text += f" of {columns.name(change.peer)}"
     return f"{text} after {' '.join(map(str, context))}" if context else text

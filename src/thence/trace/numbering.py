@@ -27,7 +27,13 @@ KIND_STABLE: Final = KIND_CODE[STABLE]
 KIND_PHANTOM: Final = KIND_CODE[PHANTOM]
 NEVER: Final = np.iinfo(np.int32).max  # the position of what did not happen
 SPARE_SEQS: Final = 4096  # holes up to this are cheaper than ranks
-VECTOR_ENTRIES_MAX: Final = 1 << 32  # 16 GiB of version vectors
+RANKS_PER_NAME: Final = 3  # a number that is named brings its neighbours
+VECTOR_ENTRIES_MAX: Final = 1 << 27
+"""Dots times origins, of a run that is not long: 512 MiB of version vectors, as much again on the
+way.  One record may name thousands of origins, each of which has an entry in every vector."""
+VECTOR_ENTRIES_PER_RECORD: Final = 256
+"""A long run may have so many for each record; one is usual, when all is delivered everywhere."""
+VECTOR_ENTRIES_EVER: Final = 1 << 32
 
 _MATTERS: Final = np.zeros(OTHER_KIND + 1, np.bool_)
 _MATTERS[[KIND_SEND, KIND_DELIVER, KIND_STABLE, KIND_PHANTOM]] = True
@@ -47,6 +53,16 @@ class Numbering(msgspec.Struct, frozen=True, kw_only=True):
     is_stream: Mask
     ranked: dict[int, Ints]
     """By origin with great holes: its real sequence numbers, in order."""
+    bystanders: tuple[str, ...] = ()
+    """Names without a log or a dot; their codes come after those of ``names``."""
+
+    def codes(self) -> dict[str, int]:
+        """Every name to its code."""
+        return {name: code for code, name in enumerate((*self.names, *self.bystanders))}
+
+    def is_silent(self, node: int) -> bool:
+        """Whether there is no dot of a node, on its default stream."""
+        return node >= len(self.names) or not self.count[node]
 
     @property
     def total(self) -> int:
@@ -117,7 +133,11 @@ def number_dots(columns: Columns, messages: int | None = None) -> Numbered:
     ranked: dict[int, Ints] = {}
     if int(count.sum()) > 2 * messages + SPARE_SEQS:
         seq, context_seq = seq.copy(), context_seq.copy()
-        for code in np.flatnonzero(count > SPARE_SEQS // max(1, len(names))).tolist():
+        named = np.bincount(origin[seq > 0], minlength=len(names))
+        named += np.bincount(columns.context_node, minlength=len(names))
+        named += np.bincount([code for code, _ in told], minlength=len(names))
+        worth = (count > SPARE_SEQS // max(1, len(names))) & (count > RANKS_PER_NAME * named)
+        for code in np.flatnonzero(worth).tolist():
             here, there = (origin == code) & (seq > 0), columns.context_node == code
             more = np.array([number for other, number in told if other == code], np.int64)
             known = _with_neighbours(np.concatenate([seq[here], context_seq[there], more]))
@@ -125,7 +145,10 @@ def number_dots(columns: Columns, messages: int | None = None) -> Numbered:
             context_seq[there] = np.searchsorted(known, context_seq[there]) + 1
             ranked[code] = known
             count[code] = len(known)
-    numbering = numbering_of(columns.run, names, count, ranked)
+    records = max(columns.events, messages)
+    numbering = numbering_of(
+        columns.run, names, count, ranked, columns.bystanders, records + len(columns.context_node)
+    )
     return Numbered(
         numbering=numbering,
         ids=numbering.base[origin] + seq.astype(np.int32, copy=False),
@@ -134,14 +157,26 @@ def number_dots(columns: Columns, messages: int | None = None) -> Numbered:
 
 
 def numbering_of(
-    run: str, names: tuple[str, ...], count: Ints, ranked: dict[int, Ints]
+    run: str,
+    names: tuple[str, ...],
+    count: Ints,
+    ranked: dict[int, Ints],
+    bystanders: tuple[str, ...] = (),
+    records: int | None = None,
 ) -> Numbering:
-    """The ids of origins with so many dots; LimitError when there are too many."""
+    """The ids of origins with so many dots; LimitError when there are too many.
+
+    ``records``: of the run, and the dots they name; None: they were looked at before.
+    """
     base = np.concatenate([np.zeros(1, np.int64), np.cumsum(count + 2)])
-    if int(base[-1]) * len(names) > VECTOR_ENTRIES_MAX or int(base[-1]) >= NEVER:
+    entries = int(base[-1]) * len(names)
+    most = VECTOR_ENTRIES_EVER
+    if records is not None:
+        most = min(most, max(VECTOR_ENTRIES_MAX, VECTOR_ENTRIES_PER_RECORD * records))
+    if entries > most or int(base[-1]) >= NEVER:
         raise LimitError(
-            f"run {run}: {int(count.sum())} messages of {len(names)} origins "
-            f"need more than {VECTOR_ENTRIES_MAX} entries of version vectors"
+            f"run {run}: {int(count.sum()):,} messages of {len(names):,} nodes and streams need "
+            f"{entries:,} entries of version vectors; a run of this length may have {most:,}"
         )
     return Numbering(
         names=names,
@@ -150,6 +185,7 @@ def numbering_of(
         owner=_owners(names),
         is_stream=np.array(["/" in name for name in names], np.bool_),
         ranked=ranked,
+        bystanders=bystanders,
     )
 
 

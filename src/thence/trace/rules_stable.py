@@ -97,8 +97,12 @@ class _Evidence:
         if members not in self._stable_from:
             stable_from = np.full(self._run.numbering.total, -1, np.int32)
             for member in members:
-                if member != self._log.node:
-                    np.maximum(stable_from, self._known(member), out=stable_from)
+                if member == self._log.node:
+                    continue
+                if self._run.numbering.is_silent(member):
+                    stable_from[:] = NEVER  # nothing will ever tell what it is past
+                    break
+                np.maximum(stable_from, self._known(member), out=stable_from)
             self._stable_from = {members: stable_from}  # the last is all that is asked for again
         return self._stable_from[members]
 
@@ -130,7 +134,7 @@ class _Evidence:
             return None
         lacking: list[int] = []
         for member in views.members[int(views.epoch(np.array([at]))[0])]:
-            if member == self._log.node:
+            if member == self._log.node or numbering.is_silent(member):
                 continue
             first = int(self._firsts[member][dot])
             usable = int(self._phantoms.usable(member, np.array([dot]))[0])

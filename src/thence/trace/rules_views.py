@@ -24,6 +24,8 @@ def check_outside(run: Run, log: LogIndex, views: Views) -> None:
         origin = np.searchsorted(numbering.base, ids, side="right") - 1
         outside = ~inside[views.epoch(at), numbering.owner[origin]]
         for removal in removals_of(log.changes):
+            if numbering.is_silent(removal.node):
+                continue
             cut = numbering.id_of(removal.node, removal.seq)
             outside |= (origin == removal.node) & (ids > cut)
         log.findings.add("deliver-outside", log.pos(at[outside]), ids[outside])

@@ -137,8 +137,8 @@ class Opened(msgspec.Struct, frozen=True, kw_only=True):
 
 def open_run(columns: Columns, info: RunInfo, messages: int | None = None) -> Opened:
     """Number the dots of a run, or (with about how many there are) of one log of it."""
-    code_of = {name: code for code, name in enumerate(columns.names)}
     numbered = number_dots(columns, messages)
+    code_of = numbered.numbering.codes()
     members = info.members or founders_of(columns)
     return Opened(
         run=Run(

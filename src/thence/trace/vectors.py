@@ -14,7 +14,7 @@ logs contradict each other), then by whole-log passes.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from itertools import pairwise
 from typing import Final
 
@@ -168,6 +168,24 @@ def context_vectors(run: Run, vectors: Ints, contexts: Contexts, some: slice) ->
         starts = np.flatnonzero(np.diff(which, prepend=-1))
         joined[:, which[starts]] = np.maximum.reduceat(vectors[:, named], starts, axis=1)
     return joined
+
+
+def firsts_of(run: Run, members: Iterable[int], vectors: Ints) -> dict[int, Ints]:
+    """By member: by id, its first message at or after the dot.
+
+    Those who sent nothing share one table: a run may have any number of such members.
+    """
+    none = never_after(run.numbering)
+    silent = run.numbering.is_silent
+    return {
+        member: none if silent(member) else first_at_or_after(run, member, vectors)
+        for member in members
+    }
+
+
+def never_after(numbering: Numbering) -> Ints:
+    """The same table for a member that sent nothing: an id that is never there."""
+    return np.full(numbering.total, numbering.total - 1, np.int32)
 
 
 def first_at_or_after(run: Run, member: int, vectors: Ints, own: slice | None = None) -> Ints:

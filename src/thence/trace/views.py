@@ -74,10 +74,10 @@ class Views(msgspec.Struct, frozen=True, kw_only=True):
         return epochs
 
     def inside(self, names: int) -> Mask:
-        """[epoch, node]: whether the node is in the view."""
+        """[epoch, node]: whether the node is in the view; the last (-1) stands for no node."""
         inside = np.zeros((len(self.members), names), np.bool_)
         for epoch, members in enumerate(self.members):
-            inside[epoch, list(members)] = True
+            inside[epoch, [node for node in members if node < names - 1]] = True
         return inside
 
     def everyone(self) -> frozenset[int]:

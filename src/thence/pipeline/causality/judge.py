@@ -22,7 +22,7 @@ from thence.pipeline.causality.scan import Scanned, facts_path, index_path
 from thence.pipeline.causality.shelf import load, save
 from thence.pipeline.causality.spell import Judged, spell
 from thence.trace.check import Facts, check_log, early_in
-from thence.trace.columns import Ints, Mask
+from thence.trace.columns import Ints, Mask, names_in_order
 from thence.trace.files import join, read_bytes, write_file
 from thence.trace.numbering import Numbering, numbering_of
 from thence.trace.record import RunInfo
@@ -32,6 +32,7 @@ from thence.trace.vectors import (
     empty_vectors,
     first_at_or_after,
     flow_through,
+    never_after,
     own_entries,
     rise_along_origins,
 )
@@ -44,6 +45,7 @@ class Header(msgspec.Struct, frozen=True, kw_only=True):
     info: RunInfo
     names: tuple[str, ...]
     counts: tuple[int, ...]
+    bystanders: tuple[str, ...]
     logs: tuple[Scanned, ...]
     work: str
     stem: str
@@ -55,15 +57,18 @@ class Header(msgspec.Struct, frozen=True, kw_only=True):
 
 def header_of(info: RunInfo, logs: tuple[Scanned, ...], work: str, stem: str) -> Header:
     """Put the names and counts of all logs together."""
-    counts: dict[str, int] = dict.fromkeys(info.members, 0)
+    counts: dict[str, int] = {}
+    others = set(info.members)
     for log in logs:
+        others.update(log.bystanders)
         for name, count in zip(log.names, log.counts, strict=True):
             counts[name] = max(count, counts.get(name, 0))
-    names = tuple(sorted(counts))
+    names, bystanders = names_in_order(counts, others)
     return Header(
         info=info,
         names=names,
-        counts=tuple(counts[name] for name in names),
+        counts=tuple(counts.get(name, 0) for name in names),
+        bystanders=bystanders,
         logs=logs,
         work=work,
         stem=stem,
@@ -147,21 +152,24 @@ class _Shared:
         self.header = msgspec.msgpack.decode(read_bytes(path), type=Header)
         self.round = number
         header = self.header
-        whole = numbering_of(header.info.run, header.names, np.array(header.counts, np.int64), {})
-        code_of = {name: code for code, name in enumerate(header.names)}
+        records = sum(log.events + log.named for log in header.logs)
+        whole = numbering_of(
+            header.info.run, header.names, np.array(header.counts, np.int64), {},
+            header.bystanders, records,
+        )  # fmt: skip
+        code_of = whole.codes()
         self.own = [
-            numbering_of(log.node, log.names, np.array(log.counts, np.int64), {})
+            numbering_of(log.node, log.names, np.array(log.counts, np.int64), {}, log.bystanders)
             for log in header.logs
         ]
         changes = [
             (
                 code_of[log.node],
-                tuple(
-                    recode(change, np.array([*(code_of[name] for name in log.names), -1]))
-                    for change in log.changes
-                ),
+                tuple(recode(change, rebase.code) for change in log.changes),
             )
-            for log in header.logs
+            for log, rebase in zip(
+                header.logs, [Rebase(own, whole) for own in self.own], strict=True
+            )
         ]
         members = tuple(sorted(code_of[name] for name in header.info.members))
         self.run = Run(
@@ -253,8 +261,11 @@ class _Firsts(Mapping[int, Ints]):
         self._shared = shared
         self._given = given
         self._made: dict[int, Ints] = {}
+        self._none = never_after(shared.run.numbering)
 
     def __getitem__(self, member: int) -> Ints:
+        if self._shared.run.numbering.is_silent(member):
+            return self._none
         if member not in self._made:
             if member in self._given:
                 self._made[member] = self._moved(member)
@@ -275,7 +286,7 @@ class _Firsts(Mapping[int, Ints]):
         known = given < own.messages(own_code).stop
         moved = np.where(known, given + int(rebase.shift[own_code]), mine.stop)
         table = np.full(whole.total, mine.stop, np.int32)
-        for origin, code in enumerate(rebase.code[:-1].tolist()):
+        for origin, code in enumerate(rebase.origins.tolist()):
             some, new = own.messages(origin), whole.messages(code).start
             table[new : new + some.stop - some.start] = moved[some]
         table[mine] = np.arange(mine.start, mine.stop)

@@ -88,9 +88,12 @@ class Rebase:
 
     def __init__(self, own: Numbering, whole: Numbering) -> None:
         self.own, self.whole = own, whole
-        code_of = {name: code for code, name in enumerate(whole.names)}
-        self.code = np.array([code_of[name] for name in own.names] + [NO_NAME], np.int32)
-        self.shift = whole.base[self.code[:-1]] - own.base[:-1]
+        code_of = whole.codes()
+        every = [code_of[name] for name in (*own.names, *own.bystanders)]
+        self.code = np.array([*every, NO_NAME], np.int32)
+        """By code of the log, bystanders included: the code of the run."""
+        self.origins = self.code[: len(own.names)]
+        self.shift = whole.base[self.origins] - own.base[:-1]
         self.same = own.names == whole.names and bool((own.count == whole.count).all())
         self._by_id = np.repeat(self.shift, own.count + 2).astype(np.int32)
 
@@ -107,7 +110,7 @@ class Rebase:
             return table
         whole = np.full(self.whole.total, NEVER, table.dtype)
         whole[self.whole.base[:-1]] = -1
-        for origin, code in enumerate(self.code[:-1].tolist()):
+        for origin, code in enumerate(self.origins.tolist()):
             own, new = self.own.messages(origin), int(self.whole.base[code]) + 1
             whole[new : new + own.stop - own.start] = table[own]
         return whole
@@ -118,7 +121,7 @@ class Rebase:
             return frontier
         whole = np.empty((len(self.whole.names), frontier.shape[1]), np.int32)
         whole[:] = self.whole.base[:-1, None]
-        whole[self.code[:-1]] = frontier + self.shift[:, None]
+        whole[self.origins] = frontier + self.shift[:, None]
         return whole
 
     def codes(self, codes: Ints) -> Ints:

@@ -46,6 +46,10 @@ class Scanned(msgspec.Struct, frozen=True, kw_only=True):
     names: tuple[str, ...] = ()
     counts: tuple[int, ...] = ()
     """By name: how many dots of it there are."""
+    named: int = 0
+    """Dots in its contexts."""
+    bystanders: tuple[str, ...] = ()
+    """The names without a log or a dot here, as far as this log knows."""
     sends: int = 0
     """On the default stream."""
     in_order: bool = True
@@ -88,6 +92,8 @@ def scan_log(spec: ScanSpec) -> Scanned:
         events=log.events,
         names=numbering.names,
         counts=tuple(numbering.count.tolist()),
+        named=len(columns.context_node),
+        bystanders=numbering.bystanders,
         sends=sum(int(life.mark_is_send.sum()) for life in log.lives),
         in_order=sends_in_order(opened.run, log),
         has_holes=bool(numbering.ranked),

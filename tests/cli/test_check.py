@@ -134,3 +134,14 @@ def test_unusable_input_is_one_clear_sentence(words: list[str], sentence: str, c
 def test_an_empty_folder_is_no_trace(tmp_path: Path, capsys: Capture):
     assert main(["check", str(tmp_path)]) == 2
     assert "holds no trace" in capsys.readouterr().err
+
+
+def test_equal_lines_that_cannot_be_read_are_one_line_and_all_counted(run: Path, capsys: Capture):
+    log = run / "b-000000.jsonl"
+    lines = log.read_text().count("\n")
+    log.write_text(log.read_text().replace('"v":1,', '"v":2,'))
+    assert main(["check", str(run)]) == 2
+    error = capsys.readouterr().err.splitlines()
+    reason = "v: expected 1, got 2: a newer thence wrote it; upgrade"
+    assert error[0] == f"{log}: lines 1-{lines}: {reason}"
+    assert error[-1].startswith(f"thence: {lines + 1} inputs could not be read")

@@ -128,6 +128,20 @@ def test_what_was_set_aside_goes_to_stderr_and_makes_the_exit_code_2(
     assert told.sum_up(keep_going=True) == 0
 
 
+def test_equal_lines_are_told_together_and_counted_one_by_one(table: Table, tmp_path: Path, capsys):
+    aside = [msgspec.structs.replace(ASIDE, line=line) for line in (4, 5, 6, 8)]
+    (name, *_) = table.write(ASIDE)
+    rows = [{key: getattr(one, key) for key in COLUMNS} for one in aside]
+    pq.write_table(pa.Table.from_pylist(rows, SCHEMA), table.folder / name)
+    table.commit("0", [*table.write(OPENED), name])
+    told = teller(tmp_path)
+    told.drain()
+    lines = "runs/r/a.jsonl: lines 4-6: not a record\nruns/r/a.jsonl:8: not a record\n"
+    assert capsys.readouterr().err == lines
+    assert told.sum_up(keep_going=False) == 2
+    assert capsys.readouterr().err == "thence: 4 inputs could not be used\n"
+
+
 def test_nothing_at_all_is_unusable(table: Table, tmp_path: Path, capsys):
     told = teller(tmp_path)
     told.drain()

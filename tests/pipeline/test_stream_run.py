@@ -15,6 +15,7 @@ from tests.seeds import seeds
 from tests.trace.dynamics import broken_dynamic
 from tests.trace.executions import broken, records_of
 from tests.trace.faults import info, records
+from tests.trace.test_files import SPOILT_INFOS, spoil_info
 from thence.causal.dot import Dot
 from thence.pipeline.stream_files import Entry, FileLog
 from thence.pipeline.stream_run import Finding, RunFollower
@@ -191,6 +192,23 @@ def test_a_folder_without_run_json_is_judged_when_it_is_closed(root: Path):
     followed.batch()
     assert [finding.rule for finding in followed.of("violation")] == ["deliver-early"]
     assert followed.violations() == sorted(check_paths([root]).violations)
+
+
+@pytest.mark.parametrize("text", [text for text, _ in SPOILT_INFOS.values()], ids=SPOILT_INFOS)
+def test_a_run_json_that_says_nothing_is_told_as_by_the_check(root: Path, text: bytes | None):
+    made = records(a="send a:1; send a:2 < a:1", b="deliver a:2; deliver a:1")
+    write_run(root / "r", made, info("a", "b"), 2)
+    spoil_info(root / "r", text)
+    followed = Followed(root)
+    first = [(finding.what, finding.file) for finding in followed.batch()]
+    assert first == [("quarantine", str(root / "r" / "run.json"))]
+    mark_closed(root / "r")
+    followed.batch()
+    report = check_paths([root], keep_going=True)
+    aside = [(finding.file, finding.line, finding.reason) for finding in followed.of("quarantine")]
+    assert aside == [(item.file, item.line, item.reason) for item in report.quarantined]
+    assert [finding.reason for finding in followed.of("note")] == list(report.notes)
+    assert followed.violations() == sorted(report.violations)
 
 
 def test_the_logs_of_a_batch_are_fed_side_by_side(root: Path, monkeypatch):

@@ -174,6 +174,47 @@ def test_a_missing_info_is_noted(tmp_path):
     assert report.notes[0].startswith(f"{tmp_path / 'run'}: no run.json, so the members are")
 
 
+def spoil_info(folder: Path, text: bytes | None, name: str = "run.json") -> None:
+    """Put this text, or a folder (None), in the place of ``run.json``."""
+    (folder / "run.json").unlink()
+    if text is None:
+        (folder / name).mkdir()
+    else:
+        (folder / name).write_bytes(text)
+
+
+SPOILT_INFOS = {
+    "not JSON": (b"nothing\n", "JSON is malformed"),
+    "newer": (b'{"v": 2, "run": "r"}', "v: expected 1, got 2: a newer thence wrote it; upgrade"),
+    "wrong types": (b'{"run": 5}', "Expected `str`, got `int`"),
+    "byte order mark": (b'\xef\xbb\xbf{"run": "r"}', "JSON is malformed"),
+    "empty": (b"", "truncated"),
+    "deep": (b'{"run": "r", "x": ' + b"[" * 100_000, "nested too deeply"),
+    "folder": (None, "expected a file, this is a folder"),
+}
+
+
+@pytest.mark.parametrize("name", ["run.json", "_run.json"])
+@pytest.mark.parametrize(("text", "reason"), SPOILT_INFOS.values(), ids=SPOILT_INFOS.keys())
+def test_an_info_that_is_there_and_says_nothing_is_not_said_to_be_absent(
+    tmp_path, text, reason, name
+):
+    put(tmp_path / "run")
+    spoil_info(tmp_path / "run", text, name)
+    report = check_paths([tmp_path], keep_going=True)
+    (item,) = report.quarantined
+    assert (item.file, item.line) == (str(tmp_path / "run" / name), None)
+    assert reason in item.reason
+    assert report.notes == (
+        f"{tmp_path / 'run'}: {name} cannot be used, so the members are taken to be the nodes "
+        "seen, and what never happened is not missed",
+    )
+    log = str(tmp_path / "run" / "a.jsonl.gz")
+    assert f"{name} cannot be used" in check_paths([log], keep_going=True).notes[0]
+    with pytest.raises(TraceError, match=name):
+        check_paths([f"file://{tmp_path}"])
+
+
 def test_a_complete_run_without_the_log_of_a_member_is_unusable(tmp_path):
     put(tmp_path / "run", info("a", "b", "c", stability=False))
     with pytest.raises(TraceError, match="no log of c in complete r"):

@@ -15,7 +15,7 @@ from thence.errors import TraceError, UnusableInputError
 from thence.trace.check import check_paths
 from thence.trace.reader import read_records, read_runs
 from thence.trace.record import Record, RunInfo, info_to_json, record_to_json
-from thence.trace.segments import LINE_BYTES_MAX
+from thence.trace.segments import LINE_BYTES_MAX, Quarantined, told_together
 from thence.trace.writer import Form, RunWriter
 
 GOOD = b'{"v":1,"run":"r","node":"a","pos":0,"kind":"send","dot":["a",1],"t_us":1}\n'
@@ -280,3 +280,22 @@ _ROW_SCHEMA = pa.schema(
         ("context", pa.large_list(pa.struct([("node", pa.string()), ("seq", pa.int32())]))),
     ]
 )  # fmt: skip
+
+
+def test_equal_lines_one_after_the_other_are_told_together():
+    aside = [
+        Quarantined("a", None, "torn"),
+        *(Quarantined("a", line, "old") for line in (1, 2, 3)),
+        Quarantined("a", 4, "new"),
+        *(Quarantined("a", line, "old") for line in (5, 7, 8)),
+        *(Quarantined("b", line, "old") for line in (9, 10)),
+    ]
+    assert list(told_together(aside)) == [
+        "a: torn",
+        "a: lines 1-3: old",
+        "a:4: new",
+        "a:5: old",
+        "a: lines 7-8: old",
+        "b: lines 9-10: old",
+    ]
+    assert list(told_together([])) == []

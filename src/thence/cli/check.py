@@ -14,6 +14,7 @@ from thence.cli.progress import progress_bar
 from thence.errors import UnusableInputError
 from thence.trace.check import Progress, check_paths
 from thence.trace.explain import explain_all
+from thence.trace.segments import told_together
 from thence.trace.verdict import Report, Violation
 
 SHOWN_MAX = 10
@@ -151,9 +152,8 @@ def tell(report: Report, explainer: Explainer | None, *, as_json: bool, keep_goi
 
 def tell_quarantine(report: Report) -> None:
     """What could not be read, as ``file:line: reason``."""
-    for item in report.quarantined:
-        where = item.file if item.line is None else f"{item.file}:{item.line}"
-        print(f"{where}: {item.reason}", file=sys.stderr)
+    for line in told_together(report.quarantined):
+        print(line, file=sys.stderr)
     more = report.quarantined_count - len(report.quarantined)
     if more > 0:
         print(f"... and {more} more", file=sys.stderr)

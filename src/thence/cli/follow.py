@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from pyspark.sql.streaming.query import StreamingQuery
 
     from thence.pipeline.stream_run import Finding
+    from thence.trace.segments import Quarantined
 
 POLL_S: Final = 0.2
 
@@ -164,17 +165,30 @@ class Teller:
 
     def drain(self) -> None:
         """Print what has been committed since the last call."""
+        from thence.trace.segments import told_together
+
         printed = []
         for name in self._sink.fresh():
-            for finding in self._sink.rows(name):
-                self._count(finding)
-                if name not in self._printed:
-                    self._print(finding)
-            if name not in self._printed:
+            is_new = name not in self._printed
+            for line in told_together(self._take(name, is_new)):
+                print(line, file=sys.stderr, flush=True)
+            if is_new:
                 printed.append(name)
         if printed:
             sys.stdout.flush()
             self._pages.append(printed)
+
+    def _take(self, name: str, is_new: bool) -> Iterator[Quarantined]:
+        """Count the findings of one file and print them if they are new; but what was set aside is
+        given back, to be told together."""
+        from thence.trace.segments import Quarantined
+
+        for finding in self._sink.rows(name):
+            self._count(finding)
+            if is_new and finding.what == "quarantine":
+                yield Quarantined(finding.file or "", finding.line, finding.reason or "")
+            elif is_new:
+                self._print(finding)
 
     def _count(self, finding: Finding) -> None:
         if finding.what == "opened":
@@ -188,10 +202,7 @@ class Teller:
             self._counts["quarantine"] += finding.events or 1
 
     def _print(self, finding: Finding) -> None:
-        if finding.what == "quarantine":
-            where = finding.file if finding.line is None else f"{finding.file}:{finding.line}"
-            print(f"{where}: {finding.reason}", file=sys.stderr, flush=True)
-        elif finding.what == "note":
+        if finding.what == "note":
             print(f"thence: {finding.reason}", file=sys.stderr, flush=True)
         elif self._json:
             print(msgspec.json.encode(_as_object(finding)).decode())

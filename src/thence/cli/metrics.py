@@ -21,7 +21,7 @@ from thence.pipeline.measure import (
 )
 from thence.pipeline.metrics import METRICS
 from thence.pipeline.metrics.base import OF_RUNS
-from thence.trace.segments import Quarantine
+from thence.trace.segments import Quarantine, told_together
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -113,9 +113,8 @@ def rows_of(spark: SparkSession, measured: Measured, name: str, as_json: bool) -
 
 def tell(measured: Measured) -> None:
     """What could not be read, as ``file:line: reason``, and what should be known."""
-    for item in measured.quarantined:
-        where = item.file if item.line is None else f"{item.file}:{item.line}"
-        print(f"{where}: {item.reason}", file=sys.stderr)
+    for line in told_together(measured.quarantined):
+        print(line, file=sys.stderr)
     more = measured.quarantined_count - len(measured.quarantined)
     if more > 0:
         print(f"... and {more} more", file=sys.stderr)

@@ -21,9 +21,9 @@ import msgspec
 
 from thence.errors import UnusableInputError
 from thence.pipeline.stream_pages import Pages
-from thence.trace.files import folders, is_below, is_segment, join, kind_of, read_bytes
-from thence.trace.reader import INFO_FILE, TABLE_INFO_FILE
-from thence.trace.record import RunInfo, info_from_json
+from thence.trace.files import folders, is_below, is_segment, kind_of
+from thence.trace.reader import INFO_FILE, TABLE_INFO_FILE, read_info
+from thence.trace.record import RunInfo
 from thence.trace.writer import CLOSED_FILE
 
 LOG_VERSION: Final = 1
@@ -112,7 +112,7 @@ class FileLog:
         closed = CLOSED_FILE in names
         new: list[Entry] = []
         if folder not in self._groups:
-            first = self._first(folder, names, closed)
+            first = self._first(folder, closed)
             new += [entry for entry in first if (folder, _key(entry)) not in self._seen]
             if not first[-1].group:
                 return new
@@ -128,14 +128,13 @@ class FileLog:
             new.append(Entry("closed", folder, CLOSED_FILE, group))
         return new
 
-    def _first(self, folder: str, names: Sequence[str], closed: bool) -> list[Entry]:
+    def _first(self, folder: str, closed: bool) -> list[Entry]:
         """To which run a folder belongs, or why that is not known yet."""
         entries = []
-        name = INFO_FILE if INFO_FILE in names else TABLE_INFO_FILE
-        if name in names:
-            info = read_info(folder, name)
-            if isinstance(info, RunInfo):
-                return [Entry("folder", folder, name, f"run {info.run}")]
+        name, info = read_info(folder)
+        if isinstance(info, RunInfo):
+            return [Entry("folder", folder, name, f"run {info.run}")]
+        if info is not None:
             entries.append(Entry("bad", folder, name, reason=info))
         if closed:
             return [*entries, Entry("folder", folder, group=f"path {folder}")]
@@ -152,14 +151,6 @@ def _is_ours(name: str) -> bool:
 def _key(entry: Entry) -> str:
     """What an entry is found again by, within its folder."""
     return entry.name if entry.kind in ("segment", "closed") else f"/{entry.kind} {entry.reason}"
-
-
-def read_info(folder: str, name: str = INFO_FILE) -> RunInfo | str:
-    """What a folder's ``run.json`` says, or what is wrong with it."""
-    try:
-        return info_from_json(read_bytes(join(folder, name)))
-    except (OSError, msgspec.MsgspecError, UnicodeDecodeError) as error:
-        return str(error)
 
 
 def require_folders(roots: Sequence[str]) -> None:

@@ -13,14 +13,14 @@ from typing import Any, Final
 import msgspec
 
 from thence.errors import ThenceError, UnusableInputError
-from thence.pipeline.stream_files import Entry, read_info
+from thence.pipeline.stream_files import Entry
 from thence.trace.check import check_run
 from thence.trace.columns import Part
 from thence.trace.files import join
 from thence.trace.online import OnlineChecker
 from thence.trace.online_parts import nodes_of, records_of_part
 from thence.trace.parquet import read_parquet
-from thence.trace.reader import INFO_FILE, TABLE_INFO_FILE, Place, iter_runs, look_at_group
+from thence.trace.reader import INFO_FILE, Place, iter_runs, look_at_group, read_info
 from thence.trace.record import RunInfo
 from thence.trace.segments import Quarantine, read_lines
 from thence.trace.verdict import Violation
@@ -196,10 +196,11 @@ class RunFollower:
         """The folders as other commands see them; which files they hold does not matter here."""
         places = []
         for folder in sorted(self._state.folders):
-            info = read_info(folder, INFO_FILE)
-            if not isinstance(info, RunInfo):
-                info = read_info(folder, TABLE_INFO_FILE)
-            places.append(Place(folder, (folder,), info if isinstance(info, RunInfo) else None))
+            name, info = read_info(folder)
+            if isinstance(info, str):
+                places.append(Place(folder, (folder,), None, name))
+            else:
+                places.append(Place(folder, (folder,), info))
         return places
 
     # The end.

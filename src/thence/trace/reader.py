@@ -55,6 +55,8 @@ class Place(msgspec.Struct, frozen=True):
     path: str
     files: tuple[str, ...]
     info: RunInfo | None
+    unusable: str = ""
+    """The name of a ``run.json`` that is there and says nothing."""
 
 
 def find_places(paths: Sequence[PathLike], quarantine: Quarantine) -> list[Place]:
@@ -78,10 +80,12 @@ def _places(path: str, quarantine: Quarantine) -> list[Place]:
             raise UnusableInputError(
                 f"{path} is not a trace: expected a .jsonl (also .gz, .zst) or .parquet file"
             )
-        info = _info(parent(path), quarantine)
+        place = _place(path, (path,), parent(path), quarantine)
+        if place.info is None:
+            return [place]
         # One file is not the run: what it lacks may be in the others.
-        part = None if info is None else msgspec.structs.replace(info, complete=False)
-        return [Place(path, (path,), part)]
+        part = msgspec.structs.replace(place.info, complete=False)
+        return [msgspec.structs.replace(place, info=part)]
     if kind == "none":
         raise UnusableInputError(f"{path} does not exist: name a run folder or a trace file")
     places: list[Place] = []
@@ -90,23 +94,38 @@ def _places(path: str, quarantine: Quarantine) -> list[Place]:
             continue  # what is below a run folder belongs to it, not to the trace
         segments = tuple(join(folder, name) for name in files if is_segment(name))
         if segments or INFO_FILE in files or TABLE_INFO_FILE in files:
-            places.append(Place(folder, segments, _info(folder, quarantine)))
+            places.append(_place(folder, segments, folder, quarantine))
     if not places:
         raise UnusableInputError(f"{path} holds no trace: no {INFO_FILE}, *.jsonl or *.parquet")
     return places
 
 
-def _info(folder: str, quarantine: Quarantine) -> RunInfo | None:
+def _place(path: str, files: tuple[str, ...], folder: str, quarantine: Quarantine) -> Place:
+    name, info = read_info(folder)
+    if isinstance(info, str):
+        quarantine.add(join(folder, name), None, info)
+        return Place(path, files, None, name)
+    return Place(path, files, info)
+
+
+def read_info(folder: str) -> tuple[str, RunInfo | str | None]:
+    """The name of a folder's ``run.json`` and what it says, or why it says nothing.
+
+    None when there is none.
+    """
     for name in (INFO_FILE, TABLE_INFO_FILE):
         path = join(folder, name)
         try:
-            return info_from_json(read_bytes(path))
+            return name, info_from_json(read_bytes(path))
         except FileNotFoundError:
             continue
-        except (OSError, msgspec.MsgspecError, UnicodeDecodeError) as error:
-            quarantine.add(path, None, str(error))
-            return None
-    return None
+        except MALFORMED as error:
+            return name, "nested too deeply" if isinstance(error, RecursionError) else str(error)
+        except OSError as error:
+            if kind_of(path) == "folder":
+                return name, "expected a file, this is a folder"
+            return name, error.strerror or str(error)
+    return "", None
 
 
 def iter_runs(
@@ -173,9 +192,10 @@ def look_at_group(
     infos = {place.info.run: place.info for place in group if place.info is not None}
     for place in group:
         if place.info is None and place.files:
+            lack = f"{place.unusable} cannot be used" if place.unusable else f"no {INFO_FILE}"
             notes.append(
-                f"{place.path}: no {INFO_FILE}, so the members are taken to be the nodes seen, and "
-                "what never happened is not missed"
+                f"{place.path}: {lack}, so the members are taken to be the nodes seen, and what "
+                "never happened is not missed"
             )
     for run, info in infos.items():
         absent = sorted(set(info.members) - nodes.get(run, set()))

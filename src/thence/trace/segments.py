@@ -57,6 +57,33 @@ class Quarantine:
         return TraceError(first.file, first.line, first.reason + others)
 
 
+def told_together(items: Iterable[Quarantined]) -> Iterator[str]:
+    """What to print of things set aside: ``file:line: reason``; lines with one reason together."""
+    first: Quarantined | None = None
+    last: int | None = None
+    for item in items:
+        if (
+            first is not None
+            and last is not None
+            and (item.file, item.line, item.reason) == (first.file, last + 1, first.reason)
+        ):
+            last = item.line
+            continue
+        if first is not None:
+            yield _told(first, last)
+        first, last = item, item.line
+    if first is not None:
+        yield _told(first, last)
+
+
+def _told(first: Quarantined, last: int | None) -> str:
+    if first.line is None:
+        return f"{first.file}: {first.reason}"
+    if first.line == last:
+        return f"{first.file}:{first.line}: {first.reason}"
+    return f"{first.file}: lines {first.line}-{last}: {first.reason}"
+
+
 class _Lists:
     """Columns under construction: flat numbers, not an object for each of them."""
 

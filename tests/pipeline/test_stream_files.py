@@ -4,12 +4,17 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import msgspec
 import pytest
+from pyspark.sql import Row
 
+from tests.pipeline.runs import write_run
+from tests.trace.faults import info, records
 from thence.errors import UnusableInputError
-from thence.pipeline import stream_pages
+from thence.pipeline import stream, stream_pages
 from thence.pipeline.stream_files import Entry, FileLog, require_folders
 from thence.pipeline.stream_pages import Pages
+from thence.pipeline.stream_source import FILES_PER_BATCH_MAX, FilesReader
 from thence.trace.record import RunInfo
 from thence.trace.writer import mark_closed, write_info
 
@@ -166,6 +171,86 @@ def test_pages_before_one_that_stands_for_them_do_not_count(tmp_path: Path):
     (tmp_path / "000000000000.json").write_bytes(old)  # as after a crash before it was removed
     pages.append("c")
     assert Pages(str(tmp_path)).read() == [b'"ab"', b'"c"']
+
+
+def test_pages_come_in_the_order_in_which_they_were_appended(tmp_path: Path):
+    pages = Pages(str(tmp_path))
+    for number in range(12):  # as text, 10 comes before 9
+        pages.append(number)
+    assert Pages(str(tmp_path)).read() == [str(number).encode() for number in range(12)]
+
+
+def test_a_page_is_not_seen_before_it_is_whole(tmp_path: Path):
+    class Slow:
+        """A file system in which a page never gets its name."""
+
+        def __init__(self, where) -> None:
+            self.open_output_stream = where.open_output_stream
+
+        def move(self, source: str, target: str) -> None:
+            assert Pages(str(tmp_path)).read() == [b'"first"']
+            raise OSError("killed")
+
+    pages = Pages(str(tmp_path))
+    pages.append("first")
+    pages._where = Slow(pages._where)
+    with pytest.raises(OSError, match="killed"):
+        pages.append("second")
+    assert Pages(str(tmp_path)).read() == [b'"first"']
+
+
+def test_a_large_folder_is_taken_up_in_several_batches(root: Path):
+    names = [f"a-{number:06d}.jsonl" for number in range(600)]
+    put(root / "one", *names)
+    write_info(root / "one", RunInfo(run="r"))
+    reader = FilesReader([str(root)], str(root.parent / "store"))
+    start, sizes, seen = reader.initialOffset(), [], []
+    while (end := reader.latestOffset(start, reader.getDefaultReadLimit())) != start:
+        rows = [row for part in reader.partitions(start, end) for row in reader.read(part)]
+        sizes.append(len(rows))
+        seen += [msgspec.json.decode(entry, type=Entry).name for _, entry in rows]
+        assert {group for group, _ in rows} == {"run r"}
+        start = end
+    assert sizes == [FILES_PER_BATCH_MAX, FILES_PER_BATCH_MAX, 601 - 2 * FILES_PER_BATCH_MAX]
+    assert seen == ["run.json", *names]
+
+
+class KeptPieces:
+    """A list in a state store."""
+
+    def __init__(self) -> None:
+        self.rows: list[tuple[bytes]] = []
+
+    def get(self):
+        return iter(self.rows)
+
+    def put(self, rows: list[tuple[bytes]]) -> None:
+        self.rows = list(rows)
+
+
+def test_the_state_of_a_run_is_kept_in_pieces(root: Path, monkeypatch: pytest.MonkeyPatch):
+    """A value of the state store has a limit, and the state of a run may be larger."""
+    monkeypatch.setattr(stream, "CHUNK_BYTES", 100)
+    made = records(a="send a:1; send a:2 < a:1; end", b="deliver a:2; deliver a:1; end")
+    write_run(root / "r", made, info("a", "b", stability=False), 2)
+    log = log_of(root)
+    kept = KeptPieces()
+    rules = []
+    for step in ("segments", "end"):
+        if step == "end":
+            mark_closed(root / "r")
+        before = len(log)
+        log.discover()
+        processor = stream.RunProcessor()
+        processor._pieces = kept  # what init asks Spark for
+        rows = [Row(entry=msgspec.json.encode(entry)) for entry in log.entries[before:]]
+        found = list(processor.handleInputRows(("run r",), iter(rows), None))
+        rules += [row["rule"] for row in found if row["what"] == "violation"]
+        if step == "segments":
+            assert len(kept.rows) > 5
+            assert {len(piece) for (piece,) in kept.rows[:-1]} == {100}
+    assert rules == ["deliver-early"]
+    assert [row["events"] for row in found if row["what"] == "closed"] == [6]
 
 
 def test_a_checkpoint_of_other_folders_is_refused(root: Path, tmp_path: Path):

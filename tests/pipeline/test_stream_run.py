@@ -17,8 +17,10 @@ from tests.trace.executions import broken, records_of
 from tests.trace.faults import info, records
 from tests.trace.test_files import SPOILT_INFOS, spoil_info
 from thence.causal.dot import Dot
+from thence.errors import LimitError
 from thence.pipeline.stream_files import Entry, FileLog
 from thence.pipeline.stream_run import Finding, RunFollower
+from thence.trace import segments
 from thence.trace.check import check_paths
 from thence.trace.record import RunInfo, record_to_json
 from thence.trace.verdict import Violation
@@ -209,6 +211,96 @@ def test_a_run_json_that_says_nothing_is_told_as_by_the_check(root: Path, text: 
     assert aside == [(item.file, item.line, item.reason) for item in report.quarantined]
     assert [finding.reason for finding in followed.of("note")] == list(report.notes)
     assert followed.violations() == sorted(report.violations)
+
+
+def test_a_run_is_complete_when_all_its_folders_say_so(root: Path):
+    made = records(a="send a:1; end", b="end")  # b lacks a:1
+    for name, complete in (("a", True), ("b", False)):
+        (root / name).mkdir()
+        write_info(root / name, info("a", "b", complete=complete, stability=False))
+        mine = [record_to_json(record) for record in made if record.node == name]
+        (root / name / f"{name}.jsonl").write_bytes(b"\n".join(mine))
+        mark_closed(root / name)
+    followed = Followed(root)
+    followed.batch()
+    assert followed.violations() == []
+    assert check_paths([root]).ok
+
+
+def test_a_table_may_hide_its_info(root: Path):
+    made = records(a="send a:1; send a:2 < a:1; end", b="deliver a:2; deliver a:1; end")
+    write_run(root / "r", made, info("a", "b", "c", run="r", complete=False), 2)
+    (root / "r" / "run.json").rename(root / "r" / "_run.json")
+    followed = Followed(root)
+    followed.batch()
+    assert [finding.run for finding in followed.of("opened")] == ["r"]
+    assert [finding.rule for finding in followed.of("violation")] == ["deliver-early"]
+    mark_closed(root / "r")
+    followed.batch()
+    assert followed.of("note") == []
+    assert followed.violations() == sorted(check_paths([root]).violations)
+
+
+def test_files_of_one_batch_are_taken_by_name(root: Path):
+    """Of two records with one position the first one read counts."""
+    (root / "r").mkdir()
+    write_info(root / "r", info("a", complete=False))
+    for name, text in (("1", "send a:1; send a:2 < a:1"), ("2", "send a:7")):
+        lines = b"\n".join(map(record_to_json, records(a=text)))
+        (root / "r" / f"{name}.jsonl").write_bytes(lines)
+    mark_closed(root / "r")
+    log = FileLog([str(root)], str(root.parent / "store"))
+    log.discover()
+    found = list(RunFollower("run r").take(log.entries[::-1]))
+    expected = check_paths([root]).violations
+    assert [one.rule for one in expected] == ["log-gap"]
+    assert [as_violation(one) for one in found if one.what == "violation"] == list(expected)
+
+
+BACK = "send a:1; send a:3 < a:1; send a:2 < a:3; deliver a:1; deliver a:1; end"
+"""A log that cannot be followed: its sender goes back."""
+
+
+def back(root: Path) -> Followed:
+    write_run(root / "r", records(a=BACK), info("a", stability=False), 2)
+    mark_closed(root / "r")
+    return Followed(root)
+
+
+def test_violations_that_are_not_listed_are_counted(root: Path, monkeypatch):
+    monkeypatch.setattr(stream_run, "LISTED_MAX", 2)
+    followed = back(root)
+    followed.batch()
+    total = sum(check_paths([root]).counts.values())
+    (closed,) = followed.of("closed")
+    assert closed.why == "a went back to a:2"
+    assert (closed.violations, total > 2) == (total, True)
+    (note,) = followed.of("note")
+    assert note.reason == f"r: {total} violations, of which the first are listed"
+
+
+def test_a_whole_check_that_fails_is_told(root: Path, monkeypatch):
+    def too_much(*_, **__):
+        raise LimitError("run r: too much")
+
+    monkeypatch.setattr(stream_run, "check_run", too_much)
+    followed = back(root)
+    followed.batch()
+    (aside,) = followed.of("quarantine")
+    assert (aside.file, aside.line, aside.reason) == (str(root / "r"), None, "run r: too much")
+    assert len(followed.of("closed")) == 1
+
+
+def test_bad_lines_beyond_the_listed_ones_are_counted(root: Path, monkeypatch):
+    monkeypatch.setattr(segments, "LISTED_MAX", 3)
+    (root / "r").mkdir()
+    write_info(root / "r", info("a"))
+    (root / "r" / "a.jsonl").write_bytes(b"nonsense\n" * 10)
+    followed = Followed(root)
+    followed.batch()
+    *listed, more = followed.of("quarantine")
+    assert [one.line for one in listed] == [1, 2, 3]
+    assert (more.reason, more.events, more.line) == ("7 more lines like these", 7, None)
 
 
 def test_the_logs_of_a_batch_are_fed_side_by_side(root: Path, monkeypatch):

@@ -20,7 +20,7 @@ from thence.trace.files import join
 from thence.trace.online import OnlineChecker
 from thence.trace.online_parts import nodes_of, records_of_part
 from thence.trace.parquet import read_parquet
-from thence.trace.reader import INFO_FILE, Place, iter_runs, look_at_group, read_info
+from thence.trace.reader import INFO_FILE, Place, info_of, iter_runs, look_at_group, read_info
 from thence.trace.record import RunInfo
 from thence.trace.segments import Quarantine, read_lines
 from thence.trace.verdict import Violation
@@ -209,7 +209,7 @@ class RunFollower:
         yield from self._look_back()
         infos = self._infos()
         for run, checker in sorted(self._checkers.items()):
-            for violation in checker.close(_info_of(run, infos)):
+            for violation in checker.close(info_of(run, infos)):
                 yield self._found(violation)
         unlisted = 0
         if any(checker.needs_batch for checker in self._checkers.values()):
@@ -282,14 +282,6 @@ class RunFollower:
             missing_seq=None if missing is None else missing.seq,
             why=violation.why,
         )
-
-
-def _info_of(run: str, infos: Sequence[RunInfo]) -> RunInfo:
-    """What is known of a run at its end, as for a check of the whole run."""
-    mine = [info for info in infos if info.run == run]
-    if not mine:
-        return RunInfo(run=run)
-    return msgspec.structs.replace(mine[0], complete=all(info.complete for info in mine))
 
 
 def _aside(entry: Entry) -> Finding:

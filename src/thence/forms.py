@@ -21,6 +21,7 @@ COMPILED = (
     "thence.engine.checks",
     "thence.engine.held",
     "thence.engine.tag",
+    "thence.engine.frontier",
     "thence.engine.stability",
     "thence.engine.tagger",
     "thence.engine.tagged",

@@ -357,7 +357,7 @@ def test_find_of_what_names_nothing_is_an_error(name: str | bytes):
 
 def state(client: Tagger) -> tuple[object, ...]:
     past = client.past
-    return client.sent, set(client.context), past.clock, set(past.window), set(past.unsent)
+    return client.sent, set(client.frontier.context), past.clock, set(past.window), set(past.unsent)
 
 
 def test_a_payload_has_a_limit():

@@ -4,9 +4,8 @@ Algorithms 4, 8 and 10 of the thesis, with their errata (docs/explanation/errata
 apart from the middleware (thesis 3.6): a message is tagged at the call with what the application
 has taken, not with what the middleware has queued for it.
 
-State: the context, which is the set of maximal dots among everything sent or consumed.  Sending
-replaces it by the new dot.  Consuming m removes what m names and adds m; no other dot of the
-context can be older than m, because the message that names it would have been consumed before m.
+State: the context, which is the set of maximal dots among everything sent or consumed
+(engine/frontier.py).
 
 Streams
 -------
@@ -25,6 +24,7 @@ from collections.abc import Iterable
 from thence.causal.dot import SEQ_BITS, SEQ_MAX, Dot
 from thence.causal.members import Members
 from thence.engine.checks import nameable
+from thence.engine.frontier import Frontier
 from thence.engine.tag import (
     LANE_BITS,
     NOTHING,
@@ -54,9 +54,8 @@ class Tagger:
         """False without stability: nothing would ever be forgotten, so nothing is remembered."""
         self.sent = slot << SEQ_BITS
         """Packed dot of the last message sent; seq 0 before the first."""
-        self.context: set[int] = set()
-        self.hidden: set[int] = set()
-        self.stream_context: set[int] = set()
+        self.frontier = Frontier()
+        """The latest dots of what is sent and consumed: the context of the next message."""
         self.stream_sent: dict[int, int] = {}
 
     def broadcast(
@@ -80,14 +79,13 @@ class Tagger:
         packed = self.sent + 1
         self.sent = packed
         past = self.past
-        tag = Tag(past, packed, tuple(sorted(self.context)), payload, [])
-        before = self.context
-        if self.stream_context or self.hidden:
-            hidden = self._hidden()
+        frontier = self.frontier
+        before = frontier.context
+        tag = Tag(past, packed, tuple(sorted(before)), payload, [])
+        if frontier.stream_context or frontier.hidden:
+            hidden = frontier.newest_hidden()
             before = before | hidden
-            tag.streams = Streams(tuple(sorted(hidden)), tuple(sorted(self.stream_context)))
-            self.stream_context = set()
-            self.hidden = set()
+            tag.streams = Streams(tuple(sorted(hidden)), tuple(sorted(frontier.stream_context)))
         past.clock += 1
         tag.index = past.clock
         if self.keep:
@@ -98,7 +96,7 @@ class Tagger:
             past.unsent[packed] = tag
         else:
             tag.gone = tag.index
-        self.context = {packed}
+        frontier.send(packed)
         return tag
 
     def consume(self, tag: Tag) -> None:
@@ -110,17 +108,10 @@ class Tagger:
         clock = past.clock + 1
         past.clock = clock
         tag.index = clock
+        self.frontier.take(tag)
         if tag.packed >> SEQ_BITS >= STREAM_BASE:
-            self._enter_stream(tag)
-            return
-        self.context.difference_update(tag.raw_context)
-        self.context.add(tag.packed)
-        if self.stream_context or self.hidden:
-            self.hidden.difference_update(tag.raw_context)
-            if tag.streams is not None:
-                self.stream_context.difference_update(tag.streams.context)
-                self.hidden.difference_update(tag.streams.hidden)
-        if self.keep:
+            self._keep_stream(tag)
+        elif self.keep:
             if self.bit:
                 tag.know |= self.bit
             else:
@@ -146,8 +137,7 @@ class Tagger:
 
     def phantom(self) -> Phantom:
         """What was consumed so far, to let others make progress while this node is silent."""
-        seen = self.context if not self.hidden else self.context | self._hidden()
-        return Phantom(self.slot, (self.sent & SEQ_MAX) + 1, tuple(sorted(seen)))
+        return self.frontier.phantom(self.slot, self.sent)
 
     def find(self, name: Tag | Dot | str | bytes) -> Tag:
         """This node's tag for a message named by a tag, a dot, ``"b:7"`` or stored bytes."""
@@ -173,14 +163,6 @@ class Tagger:
                 "stable and was forgotten. Keep the Tag itself for as long as you need it"
             )
         return tag
-
-    def _hidden(self) -> set[int]:
-        """What streams hide, one dot per origin: a newer one of the same origin covers the rest."""
-        newest: dict[int, int] = {d >> SEQ_BITS: d for d in self.context}
-        for d in self.hidden:
-            if newest.get(d >> SEQ_BITS, 0) < d:
-                newest[d >> SEQ_BITS] = d
-        return set(newest.values()) & self.hidden
 
     def _broadcast_on_stream(
         self, payload: bytes, after: Iterable[Tag] | None, ordered: bool, stream: str
@@ -214,18 +196,11 @@ class Tagger:
         tag.streams = Streams((), tuple([d for d in named if d >> SEQ_BITS >= STREAM_BASE]))
         self.past.clock += 1
         tag.index = self.past.clock
-        self._enter_stream(tag)
+        self.frontier.take(tag)
+        self._keep_stream(tag)
         return tag
 
-    def _enter_stream(self, tag: Tag) -> None:
-        """A message of a stream joins the context, in front of what it comes after."""
-        behind = self.context.intersection(tag.raw_context)
-        self.context -= behind
-        self.hidden |= behind
-        if tag.streams is not None:
-            self.stream_context.difference_update(tag.streams.context)
-        self.stream_context.discard(tag.packed - 1)
-        self.stream_context.add(tag.packed)
+    def _keep_stream(self, tag: Tag) -> None:
         if self.keep:
             self.past.keep_stream(tag)
         else:

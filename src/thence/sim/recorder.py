@@ -77,9 +77,10 @@ class Recorder(TimedWatcher):
         dot = self._named(phantom.origin << SEQ_BITS | phantom.seq)
         context = [self._named(packed) for packed in phantom.context]
         client: Any = self.clients[node]
-        if self._streams and client.stream_context:
+        if self._streams and client.frontier.stream_context:
             # What travels leaves streams out; what is logged is the context of the next message.
-            named = sorted(client.context) + sorted(client.stream_context)
+            frontier = client.frontier
+            named = sorted(frontier.context) + sorted(frontier.stream_context)
             context = sorted([client.past.dot_of(packed) for packed in named])
         self._logs[node].append(PHANTOM, self.clock.now_us, dot, context)
 

@@ -55,6 +55,8 @@ SCHEMA: Final = {
     "log": "CREATE TABLE log (seq INTEGER PRIMARY KEY, crc INTEGER, data BLOB)",
 }
 _NUMBERS: Final = struct.Struct("<QQQ")
+# A message of SQLite about a damaged file can hold bytes of it that are no text.
+_FOREIGN: Final = (sqlite3.Error, OSError, UnicodeDecodeError)
 _WHAT_TO_DO: Final = (
     "restore all its files from a copy that is not older than the last use of the journal, or have "
     "the group remove this node and let it join anew; to go on without would reuse its dots"
@@ -102,7 +104,7 @@ class SqliteJournal:
             self._open(durability)
         except BaseException as error:
             self._let_go()
-            if isinstance(error, sqlite3.Error | OSError):
+            if isinstance(error, _FOREIGN):
                 raise self._reason(error) from error
             raise
 
@@ -114,7 +116,7 @@ class SqliteJournal:
         try:
             checkpoint, _ = self._checkpoint()
             records = [record for _, batch in self._batches() for record in batch]
-        except sqlite3.Error as error:
+        except _FOREIGN as error:
             raise self._reason(error) from error
         return Saved(checkpoint, records)
 
@@ -191,7 +193,7 @@ class SqliteJournal:
 
     def _fail(self, error: BaseException) -> BaseException:
         """Note that no more can be written, and give what to raise."""
-        reason = self._reason(error) if isinstance(error, sqlite3.Error | OSError) else error
+        reason = self._reason(error) if isinstance(error, _FOREIGN) else error
         said = reason if isinstance(reason, JournalError) else f"a commit broke off: {error!r}"
         self._failed = JournalError(
             f"{said}; nothing more is written to it, and what was committed before is there"
@@ -410,7 +412,7 @@ class SqliteJournal:
     def _damaged(self, what: str) -> JournalError:
         return JournalError(f"the journal {self.path} is damaged: {what}; {_WHAT_TO_DO}")
 
-    def _reason(self, error: sqlite3.Error | OSError) -> JournalError:
+    def _reason(self, error: Exception) -> JournalError:
         """A sentence for what SQLite or the system says."""
         if isinstance(error, OSError):
             said = error.strerror or str(error)

@@ -44,6 +44,7 @@ COMMANDS: Final[dict[str, Command]] = {
     "check": Command("thence.cli.check:command", "Check traces against the rules of causality"),
     "ingest": Command("thence.cli.ingest:command", "Turn logs into a table that Spark can query"),
     "metrics": Command("thence.cli.metrics:command", "List the metrics, or measure traces"),
+    "status": Command("thence.cli.status:command", "Show what a running node says of itself"),
     "engines": Command("thence.cli.engines:command", "List the broadcast engines"),
 }
 

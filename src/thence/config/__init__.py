@@ -15,7 +15,7 @@ from thence.config.node import (
     TraceConfig,
 )
 from thence.config.settings import SETTINGS, command_help, command_signature, settings_table
-from thence.config.values import split_address
+from thence.config.values import is_loopback, split_address
 
 __all__ = [
     "SETTINGS",
@@ -31,6 +31,7 @@ __all__ = [
     "TraceConfig",
     "command_help",
     "command_signature",
+    "is_loopback",
     "load_config",
     "read_members",
     "settings_table",

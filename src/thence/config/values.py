@@ -7,6 +7,7 @@ files, environment, flags, the table in the documentation) goes by it, so they c
 
 from __future__ import annotations
 
+import ipaddress
 import math
 import re
 import types
@@ -213,6 +214,14 @@ def split_address(text: str) -> tuple[str, int] | None:
     if not colon or not host or not host.isprintable() or " " in host or not numeric:
         return None
     return (host, int(port)) if int(port) <= 65535 else None
+
+
+def is_loopback(host: str) -> bool:
+    """Whether only this machine can reach the host; of names, ``localhost`` alone counts."""
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
 
 
 def from_text(value: Value, text: str) -> object:

@@ -177,9 +177,16 @@ class Link:
         if self._state == OPENED:
             self._sender.closing = True
         elif self._state != OVER:
-            # The other side may have answered an OPEN, and keeps a connection then.
+            # The other side may have taken an OPEN: whatever it keeps is of no use now.
             self._last_words = [short(RESET, self.connection)]
             self._end(None)
+
+    def fail(self, reason: str, *, tell: bool = True) -> None:
+        """Break off at once; a RESET tells the peer, unless nobody is there to be told."""
+        if self._state != OVER:
+            if tell and self._state != GREETING:
+                self._last_words = [short(RESET, self.connection)]
+            self._end(reason)
 
     def deadline(self) -> float | None:
         """When to call ``outgoing`` next if nothing happens before; None once it is over."""
@@ -240,8 +247,7 @@ class Link:
         try:
             messages = receiver.take(number, plain, datagram[start:-4], now)
         except WireError as error:
-            self._last_words = [short(RESET, self.connection)]
-            self._end(f"the peer sent {error}")
+            self.fail(f"the peer sent {error}")
             return []
         if messages is None:
             self.rejected += 1
@@ -298,8 +304,7 @@ class Link:
             self._end(f"the peer was silent for {options.silence_s:g} s")
             return out
         if sender.resend_at is not None and now >= sender.resend_at:
-            sender.timed_out()
-            sender.resend_at = None
+            sender.waited(now)
             if sender.tries > options.retries:
                 self._end(f"the peer acknowledged nothing after {options.retries} retries")
                 return out

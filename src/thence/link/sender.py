@@ -21,7 +21,7 @@ from __future__ import annotations
 from collections import deque
 from typing import Final
 
-from thence.link.datagram import DATA, FIN
+from thence.link.datagram import ASK, DATA, FIN
 from thence.link.fragment import Cutter
 from thence.link.options import WINDOW_PACKETS_ASSUMED, LinkOptions
 from thence.link.rtt import GRANULARITY_S, Rtt
@@ -46,6 +46,7 @@ class Packet:
     def __init__(self, number: int, kind: int, payload: bytes) -> None:
         self.number = number
         self.kind = kind
+        """DATA or FIN, with ASK or not."""
         self.payload = payload
         self.state = FLYING
         self.tries = 0
@@ -270,19 +271,24 @@ class Sender:
 
     # ---- what goes next ------------------------------------------------------------------------
 
-    def ready(self, now: float) -> list[tuple[Packet, bool]]:
-        """The packets to put on the wire now, lost ones first; True with those that should ask for
-        an acknowledgement: without one the window will soon hold others back."""
+    @property
+    def waiting(self) -> bool:
+        """Something may go as soon as the windows allow it."""
+        return bool(self._lost or self._cutter.size or (self.closing and self._fin is None))
+
+    def ready(self, now: float) -> list[Packet]:
+        """The packets to put on the wire now, lost ones first."""
         limit = self.window.packets
-        out: list[tuple[Packet, bool]] = []
+        out: list[Packet] = []
         lost = self._lost
         while lost and self.in_flight < limit:
             packet = lost.popleft()
             if packet.state == LOST:
                 packet.state = FLYING
                 self.resent += 1
+                packet.kind |= ASK
                 self._transmit(packet, now)
-                out.append((packet, True))
+                out.append(packet)
         end = self.first + self.peer_packets
         half = (limit if limit < self.peer_packets else self.peer_packets) >> 1
         cutter = self._cutter
@@ -297,8 +303,9 @@ class Sender:
             self._flight_bytes += len(packet.payload)
             self.next += 1
             self._transmit(packet, now)
-            ask = self.in_flight >= limit or self.next >= end or self.in_flight == half
-            out.append((packet, ask))
+            if self.in_flight >= limit or self.next >= end or self.in_flight == half:
+                packet.kind |= ASK  # else the window would soon hold others back
+            out.append(packet)
         if self.in_flight >= limit:
             self._limited = True
         if out and self.resend_at is None:

@@ -28,6 +28,7 @@ from thence.link.datagram import (
 from thence.link.faults import FaultFilter
 from thence.link.options import LinkOptions, LinkStats
 from thence.link.reliable import Link
+from thence.link.sender import PROBE_S_MIN
 from thence.transport.base import BACKLOG_BYTES_HIGH, Handler
 from thence.transport.watch import (
     BAD_FRAME,
@@ -164,7 +165,8 @@ class UdpConnection:
         for _ in range(rejected - self._rejected):
             self._endpoint.watch.report(BAD_DATAGRAM, f"{self.address}: damaged, or out of place")
         self._rejected = rejected
-        self._announce()
+        if self.opening is not None:
+            self._announce()
         if messages and self._closing is None:
             try:
                 frames = self._reader.feed(
@@ -192,12 +194,15 @@ class UdpConnection:
     def settle(self, now: float) -> None:
         """Tell the handler what changed; set the timer."""
         link = self.link
-        self._announce()
+        if self.opening is not None:
+            self._announce()
         self.backlog_bytes = backlog = link.backlog_bytes + sum(map(len, self._outbox))
         if link.closed:
             self._closed()
         else:
-            self._set_timer(now)
+            # No new deadline is sooner than this: while a timer fires before, it will do.
+            if self._timer is None or self._timer_at > now + self._endpoint.soon_s:
+                self._set_timer(now)
             if self._congested and backlog <= BACKLOG_BYTES_LOW:
                 self._congested = False
                 self._call(self._handler.drained, self)
@@ -289,6 +294,7 @@ class Endpoint:
         self.options = settings.options
         self.loop = asyncio.get_running_loop()
         self.watch = watch
+        self.soon_s = min(settings.options.ack_delay_s, PROBE_S_MIN)
         self.accepting = gate is not None
         self._settings = settings
         self._sock = sock
@@ -359,7 +365,10 @@ class Endpoint:
                 touched[peer] = messages
         for peer, messages in touched.items():
             peer.receive(messages)
-            self.wake(peer)
+            if peer.link.urgent:
+                self.wake(peer)
+            elif not peer.dirty:
+                peer.settle(now)
 
     def _stranger(self, datagram: bytes, sockaddr: Any, now: float) -> None:
         """A datagram of no connection here.  No answer is longer than it."""

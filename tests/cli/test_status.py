@@ -154,6 +154,9 @@ def test_nobody_who_answers_is_exit_2(capsys: Capture):
         )
 
 
+STATUS = msgspec.json.encode(Status(True, "", Snapshot(node="a")))
+
+
 @pytest.mark.parametrize(
     "answer",
     [
@@ -162,7 +165,7 @@ def test_nobody_who_answers_is_exit_2(capsys: Capture):
         http(b"\xff\xfe"),
         http(json.dumps({"ready": "yes"}).encode()),
         http(b"[" * 100_000),
-        b"HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\n{}",
+        http(STATUS + b" " * 100)[:-100],  # ends halfway
         b"",
     ],
 )
@@ -180,7 +183,7 @@ def test_another_status_is_exit_2(capsys: Capture):
 def test_an_endless_answer_is_exit_2(capsys: Capture, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr("thence.cli.status.STATUS_BYTES_MAX", 1000)
     assert STATUS_BYTES_MAX > 1000
-    with stranger(http(b"x" * 100_000)) as where:
+    with stranger(http(STATUS + b" " * 100_000)) as where:
         assert "no thence node" in failure(capsys, where)
 
 

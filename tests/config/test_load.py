@@ -47,7 +47,7 @@ def test_flags_come_before_environment_before_file(tmp_path: Path):
     environ = {"THENCE_LINK_RETRIES": "2", "THENCE_LINK_ACK_DELAY_MS": "2", "HOME": "x"}
     link = load_config(file, environ, {"retries": "3", "drop": None}).link
     assert (link.retries, link.ack_delay_ms, link.keep_alive_s) == (3, 2.0, 1.0)
-    assert link.window_bytes == 1 << 20
+    assert link.silence_s == 15.0
 
 
 def test_a_higher_source_replaces_a_whole_map(tmp_path: Path):
@@ -256,7 +256,7 @@ ALONE = [
     key
     for key in SETTINGS
     if not key.startswith("tls.")
-    and not key.endswith(("_ms_min", "_ms_max"))
+    and not key.endswith(("_ms_min", "_ms_max", "keep_alive_s", "silence_s", "ack_delay_ms"))
     and key not in ("members", "faults.delay_to", "name", "peers")
 ]
 

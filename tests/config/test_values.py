@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from thence.causal.members import check_name
@@ -15,6 +15,7 @@ from thence.config import FaultConfig, LinkConfig, LogConfig, NodeConfig, Timing
 from thence.config.settings import SETTINGS
 from thence.config.values import Unfit, check, from_text, is_name, split_address
 from thence.errors import LocalProtocolError, UnusableInputError
+from thence.link.options import LinkOptions
 
 ANYTHING = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=8),
@@ -44,6 +45,11 @@ def test_text_gives_a_value_or_unfit(key: str, text: str):
         check(value, from_text(value, text))
 
 
+@example("a/b")
+@example("a:b")
+@example("a#2")
+@example("x" * 128)
+@example("x" * 129)
 @given(st.text(max_size=200))
 def test_names_are_those_of_members(text: str):
     try:
@@ -105,8 +111,9 @@ def test_addresses(text: str, expected: tuple[str, int] | None):
             "timing.reconnect_ms_min is 60000, above timing.reconnect_ms_max, which is 5000",
         ),
         (
-            lambda: LinkConfig(retransmit_ms_min=5000),
-            "link.retransmit_ms_min is 5000, above link.retransmit_ms_max, which is 2000",
+            lambda: LinkConfig(keep_alive_s=20),
+            "link.ack_delay_ms, link.keep_alive_s and link.silence_s must rise in this order, "
+            "and are 5 ms, 20 s, 15 s",
         ),
         (
             lambda: TlsConfig(ca="ca.pem"),
@@ -144,6 +151,24 @@ def test_a_struct_made_by_hand_holds_what_a_loaded_one_holds():
     assert type(FaultConfig(drop=0).drop) is float
     assert not FaultConfig().active
     assert FaultConfig(drop=0.5).active
+
+
+def test_the_link_takes_what_its_settings_allow():
+    config = LinkConfig()
+    options = LinkOptions(
+        config.retries,
+        config.ack_delay_ms / 1000,
+        keepalive_s=config.keep_alive_s,
+        silence_s=config.silence_s,
+    )
+    for window in (16, 256):
+        taken = LinkConfig(window_packets=window).window_packets
+        msgspec.structs.replace(options, window_packets=taken).check()
+    for window in (15, 257):
+        with pytest.raises(UnusableInputError):
+            LinkConfig(window_packets=window)
+        with pytest.raises(UnusableInputError):
+            msgspec.structs.replace(options, window_packets=window).check()
 
 
 def test_configs_are_frozen():

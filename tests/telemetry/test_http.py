@@ -376,6 +376,22 @@ def test_connections_that_come_and_go_leave_nothing(serve: Serve):
     serve(scenario, QUICK)
 
 
+def test_a_refused_peer_that_stays_is_dropped(serve: Serve):
+    async def scenario(server: StatusServer, port: int) -> None:
+        async with client(port) as (reader, _):
+            with socket.socket() as stubborn:  # never closes, whatever it is told
+                stubborn.setblocking(False)
+                loop = asyncio.get_running_loop()
+                await loop.sock_connect(stubborn, ("127.0.0.1", port))
+                await loop.sock_sendall(stubborn, b"\xff")
+                assert (await loop.sock_recv(stubborn, 1000)).startswith(b"HTTP/1.1 400")
+                while server._open:
+                    await asyncio.sleep(0.01)
+            assert await reader.read() == b""
+
+    serve(scenario, QUICK)
+
+
 def test_random_bytes_do_no_harm(serve: Serve):
     draw = random.Random(7)
     alphabet = [b"GET ", b"/health", b" HTTP/1.1", b"\r\n", b"\r\n\r\n", b":", b"A", b"\0", b"\xff"]

@@ -135,6 +135,14 @@ def test_quantiles_are_the_bounds_of_buckets(lags: list[float], share: float):
     assert not below or sum(lag_s <= below[-1] for lag_s in lags) < share * len(lags)
 
 
+def test_half_of_two_is_the_first():
+    counter = LagCounter()
+    for lag_s in (0.001, 5.0):
+        counter.observe(lag_s)
+    lag = counter.lag()
+    assert [lag.quantile_s(share) for share in (0.1, 0.5, 0.51, 1.0)] == [0.001, 0.001, 5.0, 5.0]
+
+
 def test_no_number_of_reasons_makes_the_page_grow():
     rejected = {f"reason-{n:05}": 1 for n in range(10_000)}
     found = scraped(Snapshot(node="a", rejected=rejected))

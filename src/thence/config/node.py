@@ -63,26 +63,24 @@ class LinkConfig(Checked, frozen=True):
     ] = 5
     ack_delay_ms: Annotated[
         float, About("how long an acknowledgement waits for data to travel with", 0, 1000)
-    ] = 10.0
+    ] = 5.0
     keep_alive_s: Annotated[
-        float, About("silence after which a sign of life is sent", 0.1, 600)
-    ] = 10.0
-    retransmit_ms_min: Annotated[
-        float, About("shortest time before a datagram is sent again", 1, MS_MAX)
-    ] = 20.0
-    retransmit_ms_max: Annotated[
-        float, About("longest time before a datagram is sent again", 1, MS_MAX)
-    ] = 2000.0
-    datagram_bytes_max: Annotated[
-        int, About("size above which a frame travels in several datagrams", 256, 65_000)
-    ] = 1400
-    window_bytes: Annotated[
-        int, About("bytes that may be on their way unacknowledged", 4 * KIB, BYTES_MAX)
-    ] = MIB
+        float, About("silence after which a peer is asked for a sign of life", 0.1, 600)
+    ] = 3.0
+    silence_s: Annotated[float, About("silence after which a peer counts as gone", 0.2, S_MAX)] = (
+        15.0
+    )
+    window_packets: Annotated[
+        int, About("packets that may be on their way unacknowledged", 16, 256)
+    ] = 256
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        _ordered(self, "link", "retransmit_ms_min", "retransmit_ms_max")
+        if not self.ack_delay_ms / 1000 < self.keep_alive_s < self.silence_s:
+            raise UnusableInputError(
+                "link.ack_delay_ms, link.keep_alive_s and link.silence_s must rise in this order, "
+                f"and are {self.ack_delay_ms:g} ms, {self.keep_alive_s:g} s, {self.silence_s:g} s"
+            )
 
 
 class FlowConfig(Checked, frozen=True):
@@ -153,6 +151,9 @@ class FaultConfig(Checked, frozen=True):
     ] = 0.0
     duplicate: Annotated[
         float, About("share of outgoing datagrams that are sent twice", 0, 1, "--duplicate")
+    ] = 0.0
+    reorder: Annotated[
+        float, About("share of outgoing datagrams that others overtake", 0, 1, "--reorder")
     ] = 0.0
     alter_seq: Annotated[
         float,

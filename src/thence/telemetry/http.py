@@ -222,7 +222,6 @@ class _Conversation(asyncio.Protocol):
         self._timer: asyncio.TimerHandle | None = None
         self._turn: asyncio.Handle | None = None  # an answer that is due in the next turn
         self._congested = False
-        self._ended = False  # the peer sends no more
         self._finished = False  # nothing more is answered
 
     # ---- called by the loop -------------------------------------------------------------------
@@ -242,11 +241,6 @@ class _Conversation(asyncio.Protocol):
         if transport is not None and not transport.is_closing():
             if self._turn is not None or self._congested:
                 transport.pause_reading()  # what is held already comes first
-
-    def eof_received(self) -> bool:
-        self._ended = True
-        busy = self._turn is not None or self._congested
-        return busy and not self._finished  # True keeps it open for the answers
 
     def pause_writing(self) -> None:
         self._congested = True
@@ -283,15 +277,13 @@ class _Conversation(asyncio.Protocol):
             self._refuse(refused)
             return
         if request is None:
-            if self._ended:
-                self._finish()
-            elif not self._transport.is_closing():
-                self._transport.resume_reading()
+            if not self._transport.is_closing():
+                self._transport.resume_reading()  # and only now see whether the peer has ended
             return
         self._server.heard(self)
-        self._arm(self._limits.request_s, self._late)
         self._respond(request)
         if not self._finished and not self._congested and self._transport is not None:
+            self._arm(self._limits.request_s, self._late)  # the time the answer took is ours
             self._turn = self._loop.call_soon(self._next)
 
     def _take(self) -> _Request | None:
@@ -349,9 +341,7 @@ class _Conversation(asyncio.Protocol):
         transport = self._transport
         if transport is None:
             return
-        if self._ended:
-            transport.close()
-        elif not transport.is_closing():
+        if not transport.is_closing():
             transport.write_eof()
             transport.resume_reading()
         if not self._congested:
@@ -359,7 +349,9 @@ class _Conversation(asyncio.Protocol):
 
     def _late(self) -> None:
         """The request did not arrive in time; a connection that never asked just ends."""
-        if self._held:
+        if self._turn is not None:  # what is held was not looked at yet: the loop is late
+            self._arm(self._limits.request_s, self._late)
+        elif self._held:
             self._server.count("http-408")
             self._refuse(_Refused(408, f"no whole request in {self._limits.request_s:g} s"))
         else:

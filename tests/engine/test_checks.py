@@ -27,7 +27,8 @@ from thence.engine.reject import (
     UNSENT_OWN_DOT,
     WRONG_KIND,
 )
-from thence.engine.tag import STREAMS_PER_NODE_MAX, Tag
+from thence.engine.streams import STREAMS_PER_NODE_MAX
+from thence.engine.tag import Tag
 from thence.engine.tagged import Tagged, make
 from thence.engine.tagger import Tagger
 from thence.errors import LocalProtocolError

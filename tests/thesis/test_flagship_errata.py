@@ -112,11 +112,11 @@ MISTAKES = (
             CLIENT_KNOWN,
             (
                 "tagged",
-                "        aside = None if streams is None else self._aside(tag, streams)\n",
-                "        aside = None if streams is None else self._aside(tag, streams)\n"
+                "        out.send.append(message_of(tag))\n",
                 "        named = self.client.frontier.context\n"
                 "        later = [d for d in named if d >> SEQ_BITS != self.slot]\n"
-                "        tag.raw_context = tuple(sorted({*later, *tag.raw_context}))\n",
+                "        tag.raw_context = tuple(sorted({*later, *tag.raw_context}))\n"
+                "        out.send.append(message_of(tag))\n",
             ),
         ),
     ),

@@ -13,12 +13,13 @@ from thence.engine.reject import (
     BAD_SEQ,
     BAD_STREAM,
     DUPLICATE,
+    NOT_A_MEMBER,
     NOT_MY_MESSAGE,
     TOO_FAR_AHEAD,
     TOO_LARGE,
     UNSENT_OWN_DOT,
 )
-from thence.message import PAYLOAD_BYTES_MAX, STREAM_CHARS_MAX, Aside, Message
+from thence.message import PAYLOAD_BYTES_MAX, STREAM_CHARS_MAX, Aside, Message, Phantom
 
 Fault = tuple[str, str]
 STREAM_DOTS_MAX: Final = 1024
@@ -63,6 +64,24 @@ def context_fault(
             return UNSENT_OWN_DOT, f"this node has not sent its message {d & SEQ_MAX}"
         previous = k
     return None
+
+
+def phantom_fault(
+    phantom: Phantom, peer: int, is_member: list[bool], delivered: list[int], slot: int, ahead: int
+) -> Fault | None:
+    """Why a phantom is refused; at most ``ahead`` messages of an origin are held back."""
+    j, n = phantom.origin, phantom.seq
+    size = len(delivered)
+    if not 0 <= j < size or not is_member[j] or j == slot:
+        return NOT_A_MEMBER, f"slot {j} is not another member"
+    if not 0 <= peer < size or not is_member[peer]:
+        return NOT_A_MEMBER, f"it came from slot {peer}, no member"
+    if not 0 < n <= SEQ_MAX:
+        return BAD_SEQ, f"sequence number {n} is not in 1..{SEQ_MAX}"
+    last = delivered[j] & SEQ_MAX
+    if n > last + ahead:
+        return TOO_FAR_AHEAD, f"phantom of message {n} of slot {j} while {last} is delivered"
+    return context_fault(phantom.context, j << SEQ_BITS | n, delivered, slot)
 
 
 def nameable(stream: str) -> bool:

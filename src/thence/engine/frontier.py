@@ -18,7 +18,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from thence.causal.dot import SEQ_BITS, SEQ_MAX
-from thence.engine.tag import STREAM_BASE, Tag
+from thence.engine.streams import STREAM_BASE
+from thence.engine.tag import Tag
 from thence.message import Phantom
 
 

@@ -24,11 +24,14 @@ Compiled by mypyc together with the flagship; plain Python when not compiled.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Final
 
 from thence.causal.dot import SEQ_BITS, SEQ_MAX
 from thence.engine.effects import Effects
+from thence.engine.streams import STREAM_BASE
 from thence.engine.tag import LANE_BITS, STABLE, Past, Tag
+from thence.errors import LocalProtocolError
 
 PASS_MESSAGES_MIN: Final = 16
 NEVER: Final = 1 << 60
@@ -113,6 +116,30 @@ class Stability:
         self.seen_clock = self.past.clock
         self.due_clock = self._next_pass()
         self.news = False
+
+    def settle(self, tags: Iterable[Tag]) -> None:
+        """Take these as stable without a word: all members know them."""
+        settled: dict[int, Tag] = {}
+        for tag in tags:
+            known = self.past.window.get(tag.packed)
+            if known is not tag or tag.index < 0 or tag.packed >> SEQ_BITS >= STREAM_BASE:
+                raise LocalProtocolError(f"{tag} cannot be stable: not consumed here, or forgotten")
+            for before in tag.before:
+                # Knowledge of a stable message goes no further, so nothing before it may need it.
+                if before.pushed != STABLE and before.gone < 0 and before.packed not in settled:
+                    raise LocalProtocolError(f"{tag} cannot be stable before {before} is")
+            settled[tag.packed] = tag
+        for tag in settled.values():
+            tag.pushed = STABLE
+            tag.know |= self.mask
+            tag.know1 |= self.mask1
+            tag.know2 |= self.mask2
+        self.log = [tag for tag in self.log if tag.pushed != STABLE]
+
+    def resume(self) -> None:
+        """The log was filled from a former life: the next look is worth it."""
+        self.news = True
+        self.due_clock = self._next_pass() if self.enabled else NEVER
 
     def known_by(self, tag: Tag) -> int:
         """How many members are known to have consumed this message, as of the last pass."""

@@ -27,25 +27,24 @@ from typing import Any, Final
 
 import msgspec
 
-from thence.causal.dot import SEQ_BITS, SEQ_MAX, SLOT_MAX, Dot
+from thence.causal.dot import SEQ_BITS, SEQ_MAX, Dot
 from thence.causal.members import Members
+from thence.engine.streams import STREAM_BASE, StreamNames
 from thence.errors import ForgottenTagError, LocalProtocolError, UnknownTagError
-from thence.message import StreamDot
 
-STREAM_BASE: Final = SLOT_MAX + 1  # local numbers of streams start here, above every slot
 LANE_BITS: Final = 60  # of ``know``: three lanes add up to less than 2**62, a native integer
 STABLE: Final = -1  # what ``Tag.pushed`` is from the moment it is reported stable
 STREAM_WINDOW_MAX: Final = 1024
-STREAMS_PER_NODE_MAX: Final = 256
 
 
 NOTHING: Final[list[Tag]] = []  # what a forgotten tag has before it; shared, never changed
 
 
-class Past:
+class Past(StreamNames):
     """What a node's application has consumed and not yet forgotten."""
 
     def __init__(self, members: Members, forgets: bool = True) -> None:
+        super().__init__()
         self.members = members
         self.forgets = forgets
         """False without stability: tags are gone at once, which says nothing of their order."""
@@ -59,10 +58,6 @@ class Past:
         """No unforgotten tag has a smaller ``index``: where the bits of ancestors begin."""
         self.base_due = 0
         """The clock at which ``base`` is worth raising again."""
-        self.streams: list[tuple[int, str]] = []
-        self.stream_ids: dict[tuple[int, str], int] = {}
-        self.opened: dict[int, set[str]] = {}
-        """By slot, the streams on which that node has sent."""
         self.stream_windows: dict[int, deque[Tag]] = {}
         self.lost: dict[int, tuple[int, int]] = {}
         """By stream: the newest dot dropped by its bound, not by stability, and its index."""
@@ -78,32 +73,6 @@ class Past:
     def dot_of(self, packed: int) -> Dot:
         """The readable dot."""
         return Dot(self.node_of(packed), packed & SEQ_MAX)
-
-    def stream_number(self, slot: int, stream: str) -> int:
-        """The local number of a stream, whether its node has used it yet or somebody named it."""
-        key = (slot, stream)
-        number = self.stream_ids.get(key, -1)
-        if number < 0:
-            number = STREAM_BASE + len(self.streams)
-            self.streams.append(key)
-            self.stream_ids[key] = number
-        return number
-
-    def may_open(self, slot: int, stream: str) -> bool:
-        """May that node use this stream?  Only what it opened itself counts, so nobody else can
-        use up its streams by naming them."""
-        opened = self.opened.get(slot)
-        return opened is None or stream in opened or len(opened) < STREAMS_PER_NODE_MAX
-
-    def open_stream(self, slot: int, stream: str) -> int:
-        """That node uses this stream; its local number."""
-        self.opened.setdefault(slot, set()).add(stream)
-        return self.stream_number(slot, stream)
-
-    def stream_dot(self, packed: int) -> StreamDot:
-        """The form of a stream's dot that travels."""
-        slot, stream = self.streams[(packed >> SEQ_BITS) - STREAM_BASE]
-        return StreamDot(slot, stream, packed & SEQ_MAX)
 
     def forget_streams(self, named: tuple[int, ...]) -> None:
         """Everybody has consumed these messages of streams, and all before them; a worklist."""

@@ -30,17 +30,17 @@ Packed dots are plain integers throughout: this is the hot loop, compiled by myp
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from heapq import heappop, heappush
 
 from thence.causal.dot import SEQ_BITS, SEQ_MAX
 from thence.causal.members import Members
 from thence.engine.base import PENDING_PER_ORIGIN_MAX, EngineOptions, EngineSpec
-from thence.engine.checks import aside_fault, context_fault, message_fault
+from thence.engine.checks import aside_fault, context_fault, message_fault, phantom_fault
 from thence.engine.effects import Effects
 from thence.engine.held import Held, missing_dots
+from thence.engine.outgoing import message_of
 from thence.engine.reject import (
-    BAD_SEQ,
     BAD_STREAM,
     NOT_A_MEMBER,
     TOO_FAR_AHEAD,
@@ -50,7 +50,8 @@ from thence.engine.reject import (
     Waiting,
 )
 from thence.engine.stability import Stability
-from thence.engine.tag import STREAM_BASE, STREAMS_PER_NODE_MAX, Past, Streams, Tag
+from thence.engine.streams import STREAM_BASE, STREAMS_PER_NODE_MAX
+from thence.engine.tag import Past, Streams, Tag
 from thence.engine.tagger import Tagger
 from thence.errors import LocalProtocolError
 from thence.message import PAYLOAD_BYTES_MAX, Aside, Message, Phantom, WireMessage
@@ -107,9 +108,7 @@ class Tagged:
         k = packed >> SEQ_BITS
         if tag.past is not self.past or tag.origin != self.slot or packed != self._last(k) + 1:
             raise LocalProtocolError(f"{tag} is not the next message that this node tagged")
-        streams = tag.streams
-        aside = None if streams is None else self._aside(tag, streams)
-        out.send.append(Message(self.slot, packed & SEQ_MAX, tag.raw_context, tag.payload, aside))
+        out.send.append(message_of(tag))
         if k >= STREAM_BASE:
             self.stream_delivered[k] = packed
             return
@@ -238,7 +237,7 @@ class Tagged:
         if packed > last + 1:
             self.pending[packed] = (self.arrivals, message)
             return
-        held = Held(packed, message, self._named(message))
+        held = Held(packed, message, self.past.named_by(message))
         if self._ready(held):
             self._deliver(packed, message, held.named, out)
             if self.pending:
@@ -361,7 +360,7 @@ class Tagged:
     ) -> None:
         if message.aside is not None:
             self.held_aside[message.origin] -= 1
-        held = Held(packed, message, self._named(message))
+        held = Held(packed, message, self.past.named_by(message))
         if self._ready(held):
             self._deliver(packed, message, held.named, out)
             ready.append(packed)
@@ -380,20 +379,6 @@ class Tagged:
                 ready.append(each.packed)
 
     # ---- streams ---------------------------------------------------------------------------------
-
-    def _aside(self, tag: Tag, streams: Streams) -> Aside:
-        named = tuple(sorted([self.past.stream_dot(d) for d in streams.context]))
-        return Aside(tag.stream, named, streams.hidden)
-
-    def _named(self, message: Message) -> tuple[int, ...]:
-        """The local numbers of what a message names on streams."""
-        if message.aside is None:
-            return ()
-        numbers = [
-            self.past.stream_number(d.slot, d.stream) << SEQ_BITS | d.seq
-            for d in message.aside.context
-        ]
-        return tuple(sorted(numbers))
 
     def _receive_aside(self, peer: int, message: Message, aside: Aside, out: Effects) -> None:
         """A message on a stream of its own, or one that comes after such messages."""
@@ -423,30 +408,37 @@ class Tagged:
         self._accept(peer, message, (k << SEQ_BITS) + message.seq, self._last(k), out)
 
     def _receive_phantom(self, peer: int, phantom: Phantom, out: Effects) -> None:
-        j, n = phantom.origin, phantom.seq
-        if not 0 <= j < len(self.delivered) or not self.is_member[j] or j == self.slot:
-            out.reject.append(Reject(peer, NOT_A_MEMBER, f"slot {j} is not another member"))
-            return
-        if not 0 <= peer < len(self.delivered) or not self.is_member[peer]:
-            out.reject.append(Reject(peer, NOT_A_MEMBER, f"it came from slot {peer}, no member"))
-            return
-        if not 0 < n <= SEQ_MAX:
-            out.reject.append(Reject(peer, BAD_SEQ, f"sequence number {n} is not in 1..{SEQ_MAX}"))
-            return
-        last = self.delivered[j] & SEQ_MAX
-        if n > last + self.pending_max:
-            detail = f"phantom of message {n} of slot {j} while {last} is delivered"
-            out.reject.append(Reject(peer, TOO_FAR_AHEAD, detail, True))
-            return
-        fault = context_fault(phantom.context, j << SEQ_BITS | n, self.delivered, self.slot)
+        fault = phantom_fault(
+            phantom, peer, self.is_member, self.delivered, self.slot, self.pending_max
+        )
         if fault is not None:
-            out.reject.append(Reject(peer, fault[0], fault[1]))
-        elif n > last and self.stability:  # otherwise message n itself says more
-            self.knowledge.heard(j, n, phantom.context)
+            out.reject.append(Reject(peer, fault[0], fault[1], fault[0] == TOO_FAR_AHEAD))
+        elif phantom.seq > self.delivered[phantom.origin] & SEQ_MAX and self.stability:
+            # Otherwise the message itself says more.
+            self.knowledge.heard(phantom.origin, phantom.seq, phantom.context)
 
     def flush(self, out: Effects) -> None:
         """Find everything that is stable by now."""
         self.knowledge.flush(self.delivered, out)
+
+    def settle(self, tags: Iterable[Tag]) -> None:
+        """These are stable, however that was found: in a former life of this node, say.
+
+        In causal order, and all before them settled too.  Nothing is told;
+        ``Tagger.stabilised`` may be called then.
+        """
+        self.knowledge.settle(tags)
+
+    def readmit(self, message: Message) -> Tag:
+        """A message of a former life of this node, own ones included: its tag, as if delivered.
+        Only for ``restore``, which checks that it comes next."""
+        k = message.origin
+        if message.stream:
+            k = self.past.open_stream(k, message.stream)
+        out = Effects()
+        self._deliver(k << SEQ_BITS | message.seq, message, self.past.named_by(message), out)
+        tag: Tag = out.deliver[0]
+        return tag
 
     def known_by(self, tag: Tag) -> int:
         """How many members are known to have consumed this message, as of the last pass."""

@@ -25,12 +25,11 @@ from thence.causal.dot import SEQ_BITS, SEQ_MAX, Dot
 from thence.causal.members import Members
 from thence.engine.checks import nameable
 from thence.engine.frontier import Frontier
+from thence.engine.streams import STREAM_BASE, STREAMS_PER_NODE_MAX
 from thence.engine.tag import (
     LANE_BITS,
     NOTHING,
     STABLE,
-    STREAM_BASE,
-    STREAMS_PER_NODE_MAX,
     Past,
     Streams,
     Tag,
@@ -134,6 +133,17 @@ class Tagger:
         del past.window[tag.packed]
         if tag.streams is not None:
             past.forget_streams(tag.streams.context)
+
+    def readmit(self, tag: Tag) -> None:
+        """The application consumed or sent this in a former life; for ``restore``, in order.  The
+        context does not move: it is restored as a whole."""
+        past = self.past
+        past.clock += 1
+        tag.index = past.clock
+        if tag.packed >> SEQ_BITS >= STREAM_BASE:
+            past.keep_stream(tag)
+        else:
+            tag.mark(self.slot)
 
     def phantom(self) -> Phantom:
         """What was consumed so far, to let others make progress while this node is silent."""

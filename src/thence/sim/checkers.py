@@ -132,7 +132,7 @@ class Oracle(Watcher):
             self.fail(f"{self.name(node)}: wire form of {shown} {wrong}")
 
     def phantom_made(self, node: int, phantom: Phantom) -> None:
-        context = self.truth.maximal_dots(self.past[node], self.histories.ordered)
+        context = self.truth.maximal_dots(self.announced(node), self.histories.ordered)
         if phantom.origin != node or phantom.seq != self.seqs[node] + 1:
             self.fail(
                 f"{self.name(node)} announced {phantom.origin}:{phantom.seq}, "
@@ -141,6 +141,10 @@ class Oracle(Watcher):
         if phantom.context != context:
             said, meant = self.truth.show(phantom.context), self.truth.show(context)
             self.fail(f"{self.name(node)}: its phantom says {said}, its history says {meant}")
+
+    def announced(self, node: int) -> int:
+        """What a phantom speaks for: all that the application has sent or consumed."""
+        return self.past[node]
 
     # Receiving.
 

@@ -77,7 +77,7 @@ def random_walk(spec: EngineSpec, options: WalkOptions | int, replay: str = "") 
     if isinstance(options, int):
         options = plan(spec, options)
     replay = replay or f"random_walk(ENGINES[{spec.name!r}], {options})"
-    walk = _Walk(spec, options, replay)
+    walk = Walk(spec, options, replay)
     try:
         walk.go()
     except OracleFailure:
@@ -87,7 +87,9 @@ def random_walk(spec: EngineSpec, options: WalkOptions | int, replay: str = "") 
     return walk.oracle
 
 
-class _Walk:
+class Walk:
+    """One walk, on its way.  Other walks are built on it (sim/restarts.py)."""
+
     def __init__(self, spec: EngineSpec, options: WalkOptions, replay: str) -> None:
         self.spec = spec
         self.options = options
@@ -111,10 +113,14 @@ class _Walk:
             if rng.random() < 0.1:
                 self._ask(node)
         self.cluster.quiesce()
+        self.before_the_end()
         self.oracle.check_end()
         if self.options.compare and self._comparable():
             self.oracle.compare_all()
         close(self.cluster, self.oracle)
+
+    def before_the_end(self) -> None:
+        """Everything has arrived and was taken; the end will be judged after this."""
 
     def _step(self, node: int) -> None:
         rng, cluster = self.rng, self.cluster

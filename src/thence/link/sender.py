@@ -68,6 +68,7 @@ class Sender:
         "_newest",
         "_order",
         "_probe_next",
+        "_probes",
         "_reduced",
         "_selected",
         "_sent",
@@ -121,6 +122,9 @@ class Sender:
         """Selectively acknowledged: bit k is packet ``first + 1 + k``."""
         self._probe_next = False
         """``resend_at`` is for a probe."""
+        self._probes = 0
+        """Since the last sample.  Each makes the next wait twice as long: on a path that became
+        slower every packet would be probed, and never give a sample again."""
         self._limited = False
         """The window held something back since the last acknowledgement."""
 
@@ -132,7 +136,7 @@ class Sender:
     @property
     def finished(self) -> bool:
         """The peer has all, FIN included."""
-        return self._fin is not None and self._fin.state == ARRIVED
+        return self._fin is not None and not self._flight
 
     def add(self, message: bytes) -> None:
         """Send this after what waits already."""
@@ -197,6 +201,7 @@ class Sender:
         self.tries = 0
         if sample_order:
             rtt.sample(sample_s)
+            self._probes = 0
         if self._limited:
             self.window.acked(count)
             self._limited = False
@@ -224,6 +229,7 @@ class Sender:
         probe_s = PROBE_ROUND_TRIPS * rtt.smooth_s
         if probe_s < PROBE_S_MIN:
             probe_s = PROBE_S_MIN
+        probe_s *= 1 << self._probes
         self._probe_next = rtt.smooth_s > 0.0 and probe_s < wait_s
         self.resend_at = now + (probe_s if self._probe_next else wait_s)
 
@@ -239,6 +245,7 @@ class Sender:
         """``resend_at`` came and nothing arrived: ``ready`` has what follows from that."""
         if self._probe_next:
             self._probe_next = False
+            self._probes += 1
             self.resend_at = now + self.rtt.timeout_s
             self._probe()
         else:

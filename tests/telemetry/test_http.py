@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-import builtins
 import contextlib
 import json
 import random
 import socket
+import sys
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
 from typing import Any
@@ -134,14 +134,7 @@ def test_a_node_that_is_not_ready_says_why(serve: Serve):
 
 
 def test_without_prometheus_client_the_rest_works(serve: Serve, monkeypatch: pytest.MonkeyPatch):
-    real = builtins.__import__
-
-    def without(name: str, *rest: Any) -> Any:
-        if name.startswith("prometheus_client"):
-            raise ModuleNotFoundError("No module named 'prometheus_client'", name=name)
-        return real(name, *rest)
-
-    monkeypatch.setattr(builtins, "__import__", without)
+    monkeypatch.setitem(sys.modules, "prometheus_client", None)
 
     async def scenario(_: StatusServer, port: int) -> None:
         status, _, body = await get(port, "/metrics")

@@ -97,6 +97,8 @@ def issue(
     signing_key = _read_key(authority / CA_KEY_FILE)
     if signing_key.public_key() != signer.public_key():
         raise UnusableInputError(f"{authority}: {CA_KEY_FILE} is not the key of {CA_FILE}")
+    if not _is_authority(signer):
+        raise UnusableInputError(f"{authority / CA_FILE} is not an authority: nodes would refuse")
     start = now or datetime.now(UTC)
     end = min(start + _days(days), signer.not_valid_after_utc)
     if end <= start:

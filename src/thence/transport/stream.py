@@ -16,6 +16,7 @@ import asyncio
 import errno
 import os
 import socket
+from collections.abc import Callable
 from typing import Any, Final, cast
 
 from thence.errors import UnreachableError, WireError
@@ -75,8 +76,6 @@ class StreamConnection(asyncio.Protocol):
         self.peer_name: str | None = None
         self.received_bytes = 0
         """Everything that was read."""
-        self.sent_bytes = 0
-        """Everything that was given to the system."""
         self.ready: asyncio.Future[None] | None = None
         """Who dials waits for it where more than a connection is needed (tls)."""
         self._handler = handler
@@ -85,6 +84,7 @@ class StreamConnection(asyncio.Protocol):
         self._reader = FrameReader()
         self._feed = self._reader.feed
         self._transport: Any = None  # asyncio.Transport, or uvloop's, which is none by its type
+        self._write: Callable[[bytes], None] = _lose  # gives bytes of frames to the system
         self._unsent: list[bytes] = []
         self._unsent_bytes = 0
         self._paused = False  # the loop holds more than BACKLOG_BYTES_HIGH
@@ -101,7 +101,7 @@ class StreamConnection(asyncio.Protocol):
     def _backlog(self) -> int:
         transport = self._transport
         taken = 0 if transport is None else transport.get_write_buffer_size()
-        backlog = self._unsent_bytes + int(taken)
+        backlog: int = self._unsent_bytes + taken
         if backlog > BACKLOG_BYTES_HIGH:
             self._owed = True
         return backlog
@@ -125,6 +125,7 @@ class StreamConnection(asyncio.Protocol):
     def close(self, reason: str) -> None:
         if not self._open:
             return
+        self._owed = False  # nobody waits for ``drained`` any more
         self.flush()
         self.end(reason)
         self.say_end()
@@ -164,11 +165,6 @@ class StreamConnection(asyncio.Protocol):
             self.ready.set_result(None)
         self._handler.connected(self)
 
-    def write(self, data: bytes) -> None:
-        """Give bytes of frames to the system."""
-        self.sent_bytes += len(data)
-        self._transport.write(data)
-
     def say_end(self) -> None:
         """No more follows."""
         try:
@@ -180,6 +176,7 @@ class StreamConnection(asyncio.Protocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = transport
+        self._write = self._transport.write
         self._transport.set_write_buffer_limits(high=BACKLOG_BYTES_HIGH, low=BACKLOG_BYTES_LOW)
         self.address = _spell(transport.get_extra_info("peername"))
         sock = transport.get_extra_info("socket")
@@ -222,6 +219,7 @@ class StreamConnection(asyncio.Protocol):
         self._unsent.clear()
         self._unsent_bytes = 0
         self._transport = None
+        self._write = _lose
         self._watch.gone(self)
         reason = self._reason or _why_lost(exc)
         if self._told:
@@ -237,11 +235,9 @@ class StreamConnection(asyncio.Protocol):
         if not unsent or not self._open:
             return
         data = unsent[0] if len(unsent) == 1 else b"".join(unsent)
-        if self._unsent_bytes > BACKLOG_BYTES_HIGH:
-            self._owed = True
         unsent.clear()
         self._unsent_bytes = 0
-        self.write(data)
+        self._write(data)
         # What the owner saw as a backlog the system may take at once: then the loop neither pauses
         # nor resumes, and the owner would wait for ever.
         if self._owed and not self._paused:
@@ -251,7 +247,11 @@ class StreamConnection(asyncio.Protocol):
     def look(self, now: float, limits: Limits) -> None:
         """Give up when a deadline has passed."""
         if not self._open and self._reason is not None:
-            if now - self._since >= limits.close_s:
+            left = self._transport.get_write_buffer_size()
+            if left and left != self._progress_bytes:
+                self._progress_bytes = left
+                self._since = now
+            elif now - self._since >= limits.close_s:
                 self.abort(self._reason)
         elif not self._trusted:
             if now - self._since >= limits.greeting_s:
@@ -272,6 +272,10 @@ class StreamConnection(asyncio.Protocol):
             reason = "the peer speaks TLS, and this is plain tcp"
         self._watch.report(BAD_FRAME, f"{self.address}: {reason}")
         self.close(reason)
+
+
+def _lose(data: bytes) -> None:
+    """There is no stream."""
 
 
 def _discard(data: bytes) -> list[tuple[int, bytes]]:

@@ -144,6 +144,7 @@ class TlsConnection(StreamConnection):
         self._proved = False
 
     def begin(self) -> None:
+        self._write = self._encrypt
         if self.dialled:
             self._shake_hands()
 
@@ -173,12 +174,6 @@ class TlsConnection(StreamConnection):
                 "the peer closed the connection during the handshake; its log says why",
             )
         super().eof_received()
-
-    def write(self, data: bytes) -> None:
-        view = memoryview(data)
-        while view:  # a call writes one record
-            view = view[self._tls.write(view) :]
-        super().write(self._leaving.read())
 
     def say_end(self) -> None:
         try:
@@ -216,12 +211,19 @@ class TlsConnection(StreamConnection):
         try:
             while part := self._tls.read(RECORD_BYTES_MAX):
                 parts.append(part)
+            self._pass_on()
         except ssl.SSLWantReadError:
-            pass
+            self._pass_on()  # answers of TLS itself
         except ssl.SSLError as error:
+            self._pass_on()  # the alert that tells the peer why
             self._refuse_gently(*explain(error))
-        self._pass_on()  # answers of TLS itself
         return parts[0] if len(parts) == 1 else b"".join(parts)
+
+    def _encrypt(self, data: bytes) -> None:
+        view = memoryview(data)
+        while view:  # a call writes one record
+            view = view[self._tls.write(view) :]
+        self._transport.write(self._leaving.read())
 
     def _pass_on(self) -> None:
         if self._leaving.pending:

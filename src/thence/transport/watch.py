@@ -50,7 +50,7 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
     dial_s: float = DIAL_S_MAX
     """Until a peer that is dialled must have answered."""
     close_s: float = CLOSE_S_MAX
-    """For what was accepted to be written, and the peer to close too, after ``close``."""
+    """After ``close``: how long writing may make no progress, and the peer not close too."""
 
     def __post_init__(self) -> None:
         if self.waiting < 1 or min(self.greeting_s, self.stall_s, self.dial_s, self.close_s) <= 0:

@@ -29,7 +29,7 @@ BATCH_MESSAGES_MAX: Final = 65_535
 """In one batch: its length has two bytes."""
 
 _decoder = msgspec.msgpack.Decoder(Message | Phantom | VectorMessage)
-_batch_decoder = msgspec.msgpack.Decoder(list[Message | Phantom | VectorMessage])
+_batch_decoder = msgspec.msgpack.Decoder(list[Message | VectorMessage])
 _encoder = msgspec.msgpack.Encoder()
 _ARRAY: Final = struct.Struct(">BH")
 _ARRAY_16: Final = 0xDC
@@ -52,10 +52,10 @@ def join_batch(messages: Sequence[bytes]) -> list[bytes]:
     return [_ARRAY.pack(_ARRAY_16, len(messages)), *messages]
 
 
-def decode_batch(data: bytes | memoryview) -> list[WireMessage]:
-    """The messages of a batch, or WireError."""
+def decode_batch(data: bytes | memoryview) -> list[Message | VectorMessage]:
+    """The messages of a batch, or WireError.  Phantoms do not travel in batches."""
     try:
-        messages: list[WireMessage] = _batch_decoder.decode(data)
+        messages: list[Message | VectorMessage] = _batch_decoder.decode(data)
     except (msgspec.MsgspecError, ValueError, RecursionError) as error:
         raise WireError(f"{len(data)} bytes are not a batch of messages: {error}") from None
     return messages

@@ -61,7 +61,7 @@ NAME_CHARS_MAX: Final = 200
 SENTENCE_CHARS_MAX: Final = 500
 MEMBERS_MAX: Final = 4096
 
-_Number = Annotated[int, msgspec.Meta(ge=0, lt=1 << 63)]
+_Number = Annotated[int, msgspec.Meta(ge=0, le=(1 << 63) - 1)]
 _Channel = Annotated[int, msgspec.Meta(ge=0, lt=1 << 16)]
 _Name = Annotated[str, msgspec.Meta(max_length=NAME_CHARS_MAX)]
 _Sentence = Annotated[str, msgspec.Meta(max_length=SENTENCE_CHARS_MAX)]

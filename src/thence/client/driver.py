@@ -1,0 +1,562 @@
+"""One group of one node: the engine, its application, its peers, its journal and its trace.
+
+Pure: no sockets, no clock, no tasks.  Time is an argument, in seconds.  Whoever drives it
+(runtime.py for real networks, sim/nodes.py in virtual time) calls, in one turn of its loop,
+
+    broadcast, take, confirm        what the application does
+    open, opened, closed            connections of peers come and go
+    data, acknowledged, news        what peers say
+    tick                            when ``deadline()`` has come
+
+and then, once, ``commit`` and after it ``frames`` for each peer.  Nothing that happened in a turn
+leaves the node before the journal has it; that is all there is to surviving a crash.
+
+The two queues of the thesis (4.2.1) are here: a request of the client reaches the middleware at
+once, because both run in one thread; events wait in ``queue`` until the application takes them, and
+the context moves when it does.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Sequence
+from typing import Any, Final
+
+from thence.causal.members import Members
+from thence.client.events import Blocked, Connected, Delivered, Disconnected, Event, Known, Stable
+from thence.client.flow import Flow
+from thence.client.ledger import (
+    DELIVERY,
+    KNOWN_EVENT,
+    STABLE_EVENT,
+    Ledger,
+    Recovered,
+    latest_dots,
+)
+from thence.client.outbox import Outbox
+from thence.client.tracing import Tracing
+from thence.config.node import FlowConfig, TimingConfig
+from thence.engine.base import EngineOptions, EngineSpec
+from thence.engine.effects import Effects
+from thence.engine.reject import DUPLICATE, Reject
+from thence.errors import Full, JournalError, LocalProtocolError, WireError
+from thence.journal.base import Journal
+from thence.message import Message, Phantom
+from thence.wire import codec, talk
+
+ACK_S: Final = 0.01
+"""An acknowledgement waits so long for more to acknowledge, unless the peer may wait for it."""
+_FLOW: Final = FlowConfig()
+_TIMING: Final = TimingConfig()
+
+
+class Driver:
+    """One group of one node."""
+
+    def __init__(
+        self,
+        group: str,
+        names: Sequence[str],
+        name: str,
+        spec: EngineSpec,
+        now: float,
+        options: EngineOptions = EngineOptions(),
+        flow: FlowConfig = _FLOW,
+        timing: TimingConfig = _TIMING,
+        journal: Journal | None = None,
+        checkpoint_bytes: int = 1 << 24,
+        trace: Callable[[int], Tracing] | None = None,
+        epoch_us: int = 0,
+    ) -> None:
+        """``trace`` makes the trace from the record that the journal names; ``epoch_us`` is what
+        the node's clock shows when ``now`` is 0."""
+        self.group = group
+        self.spec = spec
+        self.options = options
+        self.members = Members(names)
+        self.slot = self.members.slot(name)
+        self.name = name
+        self._config = flow
+        self._timing = timing
+        self._epoch_us = epoch_us
+        self.client: Any
+        self.engine: Any
+        self.client, self.engine = spec.make(self.members, self.slot, options)
+        self._ledger: Ledger | None = None
+        if journal is not None:
+            if spec.name != "tagged":
+                raise LocalProtocolError(
+                    f"engine {spec.name} cannot come back after a crash: only tagged has a journal"
+                )
+            self._ledger = Ledger(journal, self.client, self.engine, checkpoint_bytes)
+        self.auto_confirm = True
+        self.failed = ""
+        """Why this node cannot go on; everything raises it then."""
+        self.queue: deque[Any] = deque()
+        """Tags to be delivered; (kind, tag) for other events."""
+        self._notices: dict[str, Callable[[int], Event]] = {}
+        self._open_events: deque[tuple[int, int, Any]] = deque()
+        self._numbers = 0
+        self._out = Effects()
+        self.on_stable: Callable[[list[Any]], None] | None = None
+        self.on_room: Callable[[], None] | None = None
+        self.counts = dict.fromkeys(("sent", "delivered", "stable", "rejected", "phantoms"), 0)
+        self._blocked = False
+        self._said: Phantom | None = None
+        self._frame: tuple[int, int, int, bytes] = (0, 0, 0, b"")
+        self._flush_at: float | None = None
+        self._phantom_at: float | None = None
+        self._unsaid = False
+        self.rtt_s = 0.0
+        """The longest round trip to a peer, as the hub measures it: what timers adapt to."""
+        recovered = Recovered(have=[0] * len(names))
+        if self._ledger is not None:
+            recovered = self._ledger.recover()
+        self.outbox = Outbox(recovered.outbox_first)
+        for encoded in recovered.outbox:
+            self._keep(encoded)
+        self.flows = [
+            Flow(slot, each, flow, have=recovered.have[slot]) for slot, each in enumerate(names)
+        ]
+        self._peers = [each for each in self.flows if each.slot != self.slot]
+        self._trace = None if trace is None else trace(recovered.position)
+        self._resume(recovered, now)
+
+    def _resume(self, recovered: Recovered, now: float) -> None:
+        for tag in recovered.ready:
+            self.queue.append(tag)
+            flow = self.flows[tag.origin]
+            flow.held += 1
+            flow.held_bytes += talk.message_bytes(tag.payload)
+        for message in self._pending():
+            flow = self.flows[message.origin]
+            flow.held += 1
+            flow.held_bytes += talk.message_bytes(message.payload)
+        self.queue.extend((STABLE_EVENT, tag) for tag in recovered.told)
+        self.queue.extend((KNOWN_EVENT, tag) for tag in recovered.known)
+        if recovered.is_new or self._ledger is None:
+            return
+        if self._trace is not None:
+            taken, told = latest_dots(self.client, self._ledger.confirmed)
+            self._trace.restarted(self._us(now), taken, told)
+        self._quiet(now)
+        self._unsaid = True
+        self._phantom_at = now
+
+    def _pending(self) -> list[Message]:
+        if self._ledger is None:
+            return []
+        return [message for _, message in self.engine.pending.values()]
+
+    # ---- the application -------------------------------------------------------------------------
+
+    def broadcast(self, payload: bytes, now: float, **how: Any) -> Any:
+        """Tag a message now, after everything taken so far; ``Full`` if it has to wait.
+
+        It is on its way after the next ``commit``.  ``how``: ``after``, ``ordered``, ``stream``,
+        ``to`` of the engine's client.
+        """
+        self._require_working()
+        self._require_room()
+        self._confirm_up_to(self._numbers)
+        out = self._out
+        tag = self.client.broadcast(payload, **how)
+        self.engine.broadcast(tag, out)
+        message = out.send.pop()
+        encoded = codec.encode(message)
+        self._keep(encoded, message)
+        if self._ledger is not None:
+            self._ledger.sent(tag, encoded)
+        if self._trace is not None:
+            self._trace.sent(self._us(now), tag, message)
+        self.counts["sent"] += 1
+        self._unsaid = False
+        self._phantom_at = None
+        self._carry_out(now)
+        return tag
+
+    def _keep(self, encoded: bytes, message: Any = None) -> None:
+        if message is None:
+            message = codec.decode(encoded)
+        self.outbox.append(encoded, talk.message_bytes(message.payload))
+
+    def _require_working(self) -> None:
+        if self.failed:
+            raise JournalError(self.failed)
+
+    def _require_room(self) -> None:
+        if self.has_room:
+            return
+        behind = tuple(sorted(self.behind()))
+        if not self._blocked:
+            self._blocked = True
+            self._notices["blocked"] = lambda number: Blocked(self, number, behind)
+        raise Full(
+            f"{len(self.outbox)} messages ({self.outbox.bytes} bytes) are not acknowledged and "
+            f"{self.unstable} not stable; {', '.join(behind) or 'nobody'} has acknowledged least"
+        )
+
+    @property
+    def unstable(self) -> int:
+        """Messages that were sent or delivered here and are not told stable."""
+        past = getattr(self.client, "past", None)
+        return 0 if past is None else len(past.window)
+
+    def behind(self) -> list[str]:
+        """The members that have acknowledged least: whom a full outbox waits for."""
+        if not self._peers:
+            return []
+        least = min(flow.acked for flow in self._peers)
+        return [flow.name for flow in self._peers if flow.acked == least]
+
+    @property
+    def has_room(self) -> bool:
+        """Whether a broadcast would be taken."""
+        config, outbox = self._config, self.outbox
+        return (
+            len(outbox) < config.outbox_messages_max
+            and outbox.bytes < config.outbox_bytes_max
+            and self.unstable < config.unstable_messages_max
+        )
+
+    def _unblock(self) -> None:
+        if self._blocked and self.has_room:
+            self._blocked = False
+            self._notices.pop("blocked", None)
+            if self.on_room is not None:
+                self.on_room()
+
+    def take(self, now: float) -> Event | None:
+        """The next event, or None.  A delivery's context is the application's from here on."""
+        if self.auto_confirm:
+            self._confirm_up_to(self._numbers)
+        if self._notices:
+            self._require_working()
+            number = self._numbers = self._numbers + 1
+            return self._notices.pop(next(iter(self._notices)))(number)
+        if not self.queue:
+            self._require_working()
+            return None
+        entry = self.queue.popleft()
+        number = self._numbers = self._numbers + 1
+        if type(entry) is not tuple:
+            self.client.consume(entry)
+            self._open_events.append((number, DELIVERY, entry))
+            self.flows[entry.origin].taken(talk.message_bytes(entry.payload))
+            self.counts["delivered"] += 1
+            if self._trace is not None:
+                self._trace.delivered(self._us(now), entry)
+            self._quiet(now)
+            return Delivered(self, number, entry)
+        kind, tag = entry
+        self._open_events.append((number, kind, tag))
+        if kind == KNOWN_EVENT:
+            return Known(self, number, tag)
+        self.counts["stable"] += 1
+        if self._trace is not None:
+            self._trace.told(self._us(now), tag)
+        return Stable(self, number, tag)
+
+    def confirm(self, event: Event) -> None:
+        """The application is done with this event and all before it."""
+        self._confirm_up_to(event.number)
+
+    def _confirm_up_to(self, number: int) -> None:
+        events, ledger = self._open_events, self._ledger
+        while events and events[0][0] <= number:
+            _, kind, tag = events.popleft()
+            if ledger is not None:
+                ledger.confirm(kind, tag)
+            if kind == DELIVERY:
+                self._unsaid = True
+            elif kind == STABLE_EVENT:
+                self.client.stabilised(tag)
+                self.engine.forget(tag)
+        if self._blocked:
+            self._unblock()
+
+    def announce(self, now: float) -> None:
+        """Tell the others what is confirmed, though there is nothing to send: a phantom."""
+        self._phantom_at = now
+        self._unsaid = True
+
+    @property
+    def has_events(self) -> bool:
+        """Whether ``take`` would give something."""
+        return bool(self.queue or self._notices)
+
+    # ---- connections -----------------------------------------------------------------------------
+
+    def open(self, slot: int, channel: int) -> bytes:
+        """The frame that opens this group on a new connection to a peer."""
+        have, limit, limit_bytes = self.flows[slot].opening()
+        said = talk.Open(
+            channel=channel, group=self.group, engine=self.spec.name,
+            members=tuple(self.members.names), have=have, limit=limit, limit_bytes=limit_bytes,
+            stability=self.options.stability,
+        )  # fmt: skip
+        return talk.open_group(said)
+
+    def opened(self, slot: int, said: talk.Open, now: float) -> tuple[int, str] | None:
+        """The peer opened the group; (code, sentence) when that cannot be."""
+        mine = (self.spec.name, tuple(self.members.names), self.options.stability)
+        theirs = (said.engine, said.members, said.stability)
+        if mine != theirs:
+            what = ("engine", "members", "stability")
+            differ = [
+                f"{name} {there} there and {here} here"
+                for name, here, there in zip(what, mine, theirs, strict=True)
+                if here != there
+            ]
+            return talk.DIFFERENT_GROUP, f"group {self.group} differs: {'; '.join(differ)}"
+        peer = self.members.names[slot]
+        if said.have > self.outbox.last:
+            self.failed = (
+                f"{peer} has {said.have} messages of {self.name}, which remembers "
+                f"{self.outbox.last}: the journal of {self.name} was lost or is too old. Give it "
+                "back, or let the node join as a new incarnation"
+            )
+            self._notices["failed"] = lambda number: Disconnected(self, number, peer, self.failed)
+            return talk.LOST_JOURNAL, self.failed
+        if said.have < self.outbox.first - 1:
+            return (
+                talk.LOST_JOURNAL,
+                f"{peer} has {said.have} messages of {self.name} and had acknowledged "
+                f"{self.outbox.first - 1}: the journal of {peer} was lost or is too old",
+            )
+        self.flows[slot].opened(said)
+        self._release()
+        self._notices[f"peer {peer}"] = lambda number: Connected(self, number, peer)
+        if self._ledger is None or self._ledger.confirmed.reached:
+            # A node that came back has forgotten what others told it.
+            self._unsaid = True
+            self._phantom_at = now
+        return None
+
+    def closed(self, slot: int, reason: str) -> None:
+        """The connection to a peer is gone."""
+        flow = self.flows[slot]
+        if flow.is_open:
+            peer = flow.name
+            self._notices[f"peer {peer}"] = lambda number: Disconnected(self, number, peer, reason)
+        flow.closed()
+
+    @property
+    def connected(self) -> list[str]:
+        """The members that can be reached now."""
+        return [flow.name for flow in self._peers if flow.is_open]
+
+    # ---- what peers say --------------------------------------------------------------------------
+
+    def data(self, slot: int, number: int, batch: memoryview, now: float) -> None:
+        """Messages of a peer; the first has this link number.  WireError for nonsense."""
+        flow = self.flows[slot]
+        if not flow.is_open:
+            return
+        messages = codec.decode_batch(batch)
+        for message in messages:
+            if message.origin != slot:
+                raise WireError(f"a message of slot {message.origin} from slot {slot}")
+        skip = flow.have + 1 - number
+        if skip < 0:
+            raise WireError(f"message {number} after {flow.have}: some are missing")
+        if skip:
+            old = messages[:skip]
+            flow.repeated(sum([talk.message_bytes(each.payload) for each in old]))
+            messages = messages[skip:]
+            if not messages:
+                flow.ack_at = now
+                return
+        if flow.have + len(messages) > flow.told_limit:
+            raise WireError(f"{flow.have + len(messages)} messages; {flow.told_limit} were allowed")
+        size = sum([len(each.payload) for each in messages])
+        flow.arrived(len(messages), size + talk.MESSAGE_BYTES_EXTRA * len(messages))
+        out = self._out
+        if self._trace is not None:
+            self._trace.arrived(self._us(now), messages)
+        self.engine.receive_many(slot, messages, out)
+        if self._ledger is not None:
+            whole = bytes(batch) if not skip else _encode_batch(messages)
+            self._ledger.received(slot, flow.have - len(messages) + 1, whole)
+        if flow.ack_at is None:
+            flow.ack_at = now + ACK_S
+        refused = self._carry_out(now)
+        flow.held -= len(refused)
+        _complain(refused)
+
+    def acknowledged(self, slot: int, said: talk.Ack) -> None:
+        """A peer told what it has."""
+        flow = self.flows[slot]
+        if not flow.is_open:
+            return
+        if said.have > flow.sent:
+            raise WireError(f"acknowledged {said.have} of {flow.sent} messages")
+        flow.acknowledged(said.have, said.limit, said.limit_bytes)
+        self._release()
+
+    def news(self, slot: int, phantom: Phantom, now: float) -> None:
+        """A peer told what it has consumed."""
+        if phantom.origin != slot:
+            raise WireError(f"a phantom of slot {phantom.origin} from slot {slot}")
+        self.counts["phantoms"] += 1
+        self.engine.receive(slot, phantom, self._out)
+        if self._trace is not None and not self._out.reject:
+            self._trace.heard(self._us(now), phantom, self.members.names[slot])
+        _complain(self._carry_out(now))
+        self._quiet(now)
+
+    def _release(self) -> None:
+        if not self._peers:
+            self.outbox.release(self.outbox.last)
+            return
+        self.outbox.release(min([flow.acked for flow in self._peers]))
+        if self._blocked:
+            self._unblock()
+
+    def _carry_out(self, now: float) -> list[Reject]:
+        """Do what the engine asked for; what it refused of a peer's input."""
+        out = self._out
+        refused: list[Reject] = []
+        if out.deliver:
+            if self._trace is not None:
+                self._trace.ready(self._us(now), out.deliver)
+            self.queue.extend(out.deliver)
+            out.deliver.clear()
+        if out.stable:
+            self.queue.extend([(STABLE_EVENT, tag) for tag in out.stable])
+            if self.on_stable is not None:
+                self.on_stable(list(out.stable))
+            out.stable.clear()
+        if out.k_stable:
+            self.queue.extend([(KNOWN_EVENT, tag) for tag in out.k_stable])
+            out.k_stable.clear()
+        if out.reject:
+            refused = list(out.reject)
+            self.counts["rejected"] += len(refused)
+            out.reject.clear()
+        return refused
+
+    # ---- time ------------------------------------------------------------------------------------
+
+    def _quiet(self, now: float) -> None:
+        """Something changed: look for stable messages, and tell others, if it then stays quiet."""
+        if self._flush_at is None and self.options.stability:
+            self._flush_at = now + self._timing.idle_flush_ms / 1000
+        if self._phantom_at is None and self.spec.phantoms and self._peers:
+            low, high = self._timing.phantom_ms_min / 1000, self._timing.phantom_ms_max / 1000
+            self._phantom_at = now + min(high, max(low, self.rtt_s))
+
+    def deadline(self) -> float | None:
+        """When ``tick`` is due."""
+        times = [flow.ack_at for flow in self._peers if flow.ack_at is not None]
+        times += [at for at in (self._flush_at, self._phantom_at) if at is not None]
+        return min(times) if times else None
+
+    def tick(self, now: float) -> None:
+        """Do what is due."""
+        if self._flush_at is not None and self._flush_at <= now:
+            self._flush_at = None
+            self.engine.flush(self._out)
+            self._carry_out(now)
+        if self._phantom_at is not None and self._phantom_at <= now:
+            self._phantom_at = None
+            if self._unsaid and self.spec.phantoms:
+                self._unsaid = False
+                self._say(now)
+
+    def _say(self, now: float) -> None:
+        """Make the phantom that is due, for every peer that is there."""
+        ledger, trace = self._ledger, self._trace
+        self._said = self.client.phantom() if ledger is None else ledger.confirmed.phantom()
+        for flow in self._peers:
+            flow.owes_news = flow.is_open
+        if trace is None or any(kind == DELIVERY for _, kind, _ in self._open_events):
+            return  # a log says what its application has taken, and this says less
+        past, frontier = self.client.past, self.client.frontier
+        named = [*frontier.context, *frontier.stream_context]
+        trace.announced(self._us(now), self._said, sorted(map(past.dot_of, named)))
+
+    def _us(self, now: float) -> int:
+        return self._epoch_us + int(now * 1_000_000)
+
+    # ---- the end of a turn -----------------------------------------------------------------------
+
+    def commit(self, now: float) -> None:
+        """Write down what happened in this turn; JournalError when that cannot be done."""
+        ledger, trace = self._ledger, self._trace
+        position = 0 if trace is None else trace.log.flush()
+        full = trace is not None and trace.log.due(now)
+        if ledger is not None and (ledger.dirty or full):
+            try:
+                ledger.commit(position)
+                if ledger.wants_checkpoint:
+                    self._checkpoint(ledger, position)
+            except JournalError as error:
+                self.failed = str(error)
+                raise
+        for flow in self._peers:
+            flow.durable = flow.have
+        if trace is not None and full:
+            trace.log.seal(position)
+
+    def _checkpoint(self, ledger: Ledger, position: int) -> None:
+        outbox = self.outbox
+        kept = [outbox.message(number) for number in range(outbox.first, outbox.last + 1)]
+        unconfirmed = [tag for _, kind, tag in self._open_events if kind == DELIVERY]
+        unconfirmed += [entry for entry in self.queue if type(entry) is not tuple]
+        have = [flow.have for flow in self.flows]
+        ledger.checkpoint(outbox.first, kept, have, unconfirmed, position)
+
+    def frames(self, slot: int, channel: int, congested: bool, now: float) -> list[bytes]:
+        """What is to be sent to a peer now."""
+        flow = self.flows[slot]
+        if not flow.is_open:
+            return []
+        found: list[bytes] = []
+        outbox = self.outbox
+        while flow.sent < outbox.last and flow.sent < flow.limit and not congested:
+            number = flow.sent + 1
+            last, taken = outbox.reach(number, flow.limit, flow.room, self._config.batch_bytes_max)
+            if last < number:
+                break
+            found.append(self._data(channel, number, last, slot))
+            flow.sent = last
+            flow.room -= taken
+        if (flow.ack_at is not None and flow.ack_at <= now) or flow.owes_ack():
+            found.append(talk.ack(channel, *flow.ack()))
+        if flow.owes_news and self._said is not None:
+            flow.owes_news = False
+            found.append(talk.news(channel, self._said))
+        return found
+
+    def _data(self, channel: int, number: int, last: int, slot: int) -> bytes:
+        """A frame of messages; most often all peers get the same one."""
+        parts = self.outbox.batch(number, last, slot)
+        if len(parts) > 1:
+            return talk.data(channel, number, parts)
+        if self._frame[:3] != (channel, number, last):
+            self._frame = (channel, number, last, talk.data(channel, number, parts))
+        return self._frame[3]
+
+    def close(self, now: float, ended: bool = False) -> None:
+        """Write down what there is and let go; ``ended``: nothing more will happen in this run."""
+        if self._trace is not None and ended and not self._trace.log.ended:
+            self._trace.ended(self._us(now))
+        if not self.failed:
+            self.commit(now)
+        if self._trace is not None:
+            if not self.failed and ended:
+                self._trace.log.seal(len(self._trace.log))
+            self._trace.log.close()
+        if self._ledger is not None:
+            self._ledger.close()
+
+
+def _complain(refused: list[Reject]) -> None:
+    serious = [reject for reject in refused if reject.reason != DUPLICATE]
+    if serious:
+        raise WireError(f"{serious[0].reason}: {serious[0].detail}")
+
+
+def _encode_batch(messages: list[Any]) -> bytes:
+    return b"".join(codec.join_batch([codec.encode(message) for message in messages]))

@@ -109,6 +109,8 @@ class Driver:
         self._unsaid = False
         self.rtt_s = 0.0
         """The longest round trip to a peer, as the hub measures it: what timers adapt to."""
+        self._speaks = spec.phantoms and options.stability and len(names) > 1
+        """Whether it tells others what it has consumed while it has nothing to send."""
         recovered = Recovered(have=[0] * len(names))
         if self._ledger is not None:
             recovered = self._ledger.recover()
@@ -140,8 +142,7 @@ class Driver:
             taken, told = latest_dots(self.client, self._ledger.confirmed)
             self._trace.restarted(self._us(now), taken, told)
         self._quiet(now)
-        self._unsaid = True
-        self._phantom_at = now
+        self.announce(now)
 
     def _pending(self) -> list[Message]:
         if self._ledger is None:
@@ -268,7 +269,7 @@ class Driver:
             if ledger is not None:
                 ledger.confirm(kind, tag)
             if kind == DELIVERY:
-                self._unsaid = True
+                self._unsaid = self._speaks
             elif kind == STABLE_EVENT:
                 self.client.stabilised(tag)
                 self.engine.forget(tag)
@@ -278,7 +279,7 @@ class Driver:
     def announce(self, now: float) -> None:
         """Tell the others what is confirmed, though there is nothing to send: a phantom."""
         self._phantom_at = now
-        self._unsaid = True
+        self._unsaid = self._speaks
 
     @property
     def has_events(self) -> bool:
@@ -328,9 +329,7 @@ class Driver:
         self._release()
         self._notices[f"peer {peer}"] = lambda number: Connected(self, number, peer)
         if self._ledger is None or self._ledger.confirmed.reached:
-            # A node that came back has forgotten what others told it.
-            self._unsaid = True
-            self._phantom_at = now
+            self.announce(now)  # a node that came back has forgotten what others told it
         return None
 
     def closed(self, slot: int, reason: str) -> None:
@@ -439,12 +438,9 @@ class Driver:
     # ---- time ------------------------------------------------------------------------------------
 
     def _quiet(self, now: float) -> None:
-        """Something changed: look for stable messages, and tell others, if it then stays quiet."""
+        """Something changed: look for stable messages if it then stays quiet."""
         if self._flush_at is None and self.options.stability:
             self._flush_at = now + self._timing.idle_flush_ms / 1000
-        if self._phantom_at is None and self.spec.phantoms and self._peers:
-            low, high = self._timing.phantom_ms_min / 1000, self._timing.phantom_ms_max / 1000
-            self._phantom_at = now + min(high, max(low, self.rtt_s))
 
     def deadline(self) -> float | None:
         """When ``tick`` is due."""
@@ -453,14 +449,17 @@ class Driver:
         return min(times) if times else None
 
     def tick(self, now: float) -> None:
-        """Do what is due."""
+        """Do what is due; in every turn, because a turn may make something due."""
+        if self._unsaid and self._phantom_at is None:
+            low, high = self._timing.phantom_ms_min / 1000, self._timing.phantom_ms_max / 1000
+            self._phantom_at = now + min(high, max(low, self.rtt_s))
         if self._flush_at is not None and self._flush_at <= now:
             self._flush_at = None
             self.engine.flush(self._out)
             self._carry_out(now)
         if self._phantom_at is not None and self._phantom_at <= now:
             self._phantom_at = None
-            if self._unsaid and self.spec.phantoms:
+            if self._unsaid:
                 self._unsaid = False
                 self._say(now)
 

@@ -383,11 +383,11 @@ class Hub:
         beat = self._timing.heartbeat_s
         for link in list(self.links.values()):
             if not link.peer:
-                if now - link.since >= self._timing.greeting_s:
+                if now >= link.since + self._timing.greeting_s:
                     self._refuse(link, talk.NONSENSE, "no greeting: it took too long", now)
-            elif now - link.heard >= SILENT_HEARTBEATS * beat:
+            elif now >= link.heard + SILENT_HEARTBEATS * beat:
                 self._drop(link, f"nothing from {link.peer} for {now - link.heard:.1f} s", now)
-            elif now - max(link.heard, link.asked) >= beat:
+            elif now >= max(link.heard, link.asked) + beat:
                 link.asked = now
                 link.connection.send(talk.ping(int(now * 1_000_000)))
 

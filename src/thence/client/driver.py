@@ -24,7 +24,7 @@ from typing import Any, Final
 
 from thence.causal.members import Members
 from thence.client.events import Blocked, Connected, Delivered, Disconnected, Event, Known, Stable
-from thence.client.flow import Flow
+from thence.client.exchange import Exchange
 from thence.client.ledger import (
     DELIVERY,
     KNOWN_EVENT,
@@ -33,19 +33,17 @@ from thence.client.ledger import (
     Recovered,
     latest_dots,
 )
-from thence.client.outbox import Outbox
 from thence.client.tracing import Tracing
 from thence.config.node import FlowConfig, TimingConfig
 from thence.engine.base import EngineOptions, EngineSpec
 from thence.engine.effects import Effects
 from thence.engine.reject import DUPLICATE, Reject
+from thence.engine.tag import STABLE
 from thence.errors import Full, JournalError, LocalProtocolError, WireError
 from thence.journal.base import Journal
 from thence.message import Message, Phantom
 from thence.wire import codec, talk
 
-ACK_S: Final = 0.01
-"""An acknowledgement waits so long for more to acknowledge, unless the peer may wait for it."""
 _FLOW: Final = FlowConfig()
 _TIMING: Final = TimingConfig()
 
@@ -102,8 +100,6 @@ class Driver:
         self.on_room: Callable[[], None] | None = None
         self.counts = dict.fromkeys(("sent", "delivered", "stable", "rejected", "phantoms"), 0)
         self._blocked = False
-        self._said: Phantom | None = None
-        self._frame: tuple[int, int, int, bytes] = (0, 0, 0, b"")
         self._flush_at: float | None = None
         self._phantom_at: float | None = None
         self._unsaid = False
@@ -114,26 +110,18 @@ class Driver:
         recovered = Recovered(have=[0] * len(names))
         if self._ledger is not None:
             recovered = self._ledger.recover()
-        self.outbox = Outbox(recovered.outbox_first)
-        for encoded in recovered.outbox:
-            self._keep(encoded)
-        self.flows = [
-            Flow(slot, each, flow, have=recovered.have[slot]) for slot, each in enumerate(names)
-        ]
-        self._peers = [each for each in self.flows if each.slot != self.slot]
+        self.exchange = Exchange(
+            names, self.slot, flow, recovered.have, recovered.outbox_first, recovered.outbox
+        )
         self._trace = None if trace is None else trace(recovered.position)
         self._resume(recovered, now)
 
     def _resume(self, recovered: Recovered, now: float) -> None:
         for tag in recovered.ready:
             self.queue.append(tag)
-            flow = self.flows[tag.origin]
-            flow.held += 1
-            flow.held_bytes += talk.message_bytes(tag.payload)
+            self.exchange.hold(tag.origin, tag.payload)
         for message in self._pending():
-            flow = self.flows[message.origin]
-            flow.held += 1
-            flow.held_bytes += talk.message_bytes(message.payload)
+            self.exchange.hold(message.origin, message.payload)
         self.queue.extend((STABLE_EVENT, tag) for tag in recovered.told)
         self.queue.extend((KNOWN_EVENT, tag) for tag in recovered.known)
         if recovered.is_new or self._ledger is None:
@@ -157,7 +145,7 @@ class Driver:
         It is on its way after the next ``commit``.  ``how``: ``after``, ``ordered``, ``stream``,
         ``to`` of the engine's client.
         """
-        self._require_working()
+        self.require_working()
         self._require_room()
         self._confirm_up_to(self._numbers)
         out = self._out
@@ -165,7 +153,7 @@ class Driver:
         self.engine.broadcast(tag, out)
         message = out.send.pop()
         encoded = codec.encode(message)
-        self._keep(encoded, message)
+        self.exchange.keep(encoded, message)
         if self._ledger is not None:
             self._ledger.sent(tag, encoded)
         if self._trace is not None:
@@ -176,25 +164,21 @@ class Driver:
         self._carry_out(now)
         return tag
 
-    def _keep(self, encoded: bytes, message: Any = None) -> None:
-        if message is None:
-            message = codec.decode(encoded)
-        self.outbox.append(encoded, talk.message_bytes(message.payload))
-
-    def _require_working(self) -> None:
+    def require_working(self) -> None:
+        """JournalError if this node cannot go on."""
         if self.failed:
             raise JournalError(self.failed)
 
     def _require_room(self) -> None:
         if self.has_room:
             return
-        behind = tuple(sorted(self.behind()))
+        behind = tuple(self.exchange.behind())
         if not self._blocked:
             self._blocked = True
             self._notices["blocked"] = lambda number: Blocked(self, number, behind)
         raise Full(
-            f"{len(self.outbox)} messages ({self.outbox.bytes} bytes) are not acknowledged and "
-            f"{self.unstable} not stable; {', '.join(behind) or 'nobody'} has acknowledged least"
+            f"{len(self.exchange.outbox)} messages are not acknowledged and {self.unstable} not "
+            f"stable; {', '.join(behind) or 'nobody'} has acknowledged least"
         )
 
     @property
@@ -203,22 +187,10 @@ class Driver:
         past = getattr(self.client, "past", None)
         return 0 if past is None else len(past.window)
 
-    def behind(self) -> list[str]:
-        """The members that have acknowledged least: whom a full outbox waits for."""
-        if not self._peers:
-            return []
-        least = min(flow.acked for flow in self._peers)
-        return [flow.name for flow in self._peers if flow.acked == least]
-
     @property
     def has_room(self) -> bool:
         """Whether a broadcast would be taken."""
-        config, outbox = self._config, self.outbox
-        return (
-            len(outbox) < config.outbox_messages_max
-            and outbox.bytes < config.outbox_bytes_max
-            and self.unstable < config.unstable_messages_max
-        )
+        return self.exchange.has_room and self.unstable < self._config.unstable_messages_max
 
     def _unblock(self) -> None:
         if self._blocked and self.has_room:
@@ -232,18 +204,18 @@ class Driver:
         if self.auto_confirm:
             self._confirm_up_to(self._numbers)
         if self._notices:
-            self._require_working()
+            self.require_working()
             number = self._numbers = self._numbers + 1
             return self._notices.pop(next(iter(self._notices)))(number)
         if not self.queue:
-            self._require_working()
+            self.require_working()
             return None
         entry = self.queue.popleft()
         number = self._numbers = self._numbers + 1
         if type(entry) is not tuple:
             self.client.consume(entry)
             self._open_events.append((number, DELIVERY, entry))
-            self.flows[entry.origin].taken(talk.message_bytes(entry.payload))
+            self.exchange.taken(entry.origin, entry.payload)
             self.counts["delivered"] += 1
             if self._trace is not None:
                 self._trace.delivered(self._us(now), entry)
@@ -282,6 +254,22 @@ class Driver:
         self._unsaid = self._speaks
 
     @property
+    def is_journaled(self) -> bool:
+        """Whether it survives a crash."""
+        return self._ledger is not None
+
+    def is_stable(self, tag: Any) -> bool:
+        """Whether a message is known to be stable here."""
+        return bool(tag.gone >= 0 or tag.pushed == STABLE)
+
+    def known_by(self, tag: Any) -> int:
+        """How many members are known to have consumed a message, this one included."""
+        if self.is_stable(tag):
+            return len(self.members)
+        known: int = self.engine.known_by(tag)
+        return known
+
+    @property
     def has_events(self) -> bool:
         """Whether ``take`` would give something."""
         return bool(self.queue or self._notices)
@@ -290,7 +278,7 @@ class Driver:
 
     def open(self, slot: int, channel: int) -> bytes:
         """The frame that opens this group on a new connection to a peer."""
-        have, limit, limit_bytes = self.flows[slot].opening()
+        have, limit, limit_bytes = self.exchange.flows[slot].opening()
         said = talk.Open(
             channel=channel, group=self.group, engine=self.spec.name,
             members=tuple(self.members.names), have=have, limit=limit, limit_bytes=limit_bytes,
@@ -311,21 +299,22 @@ class Driver:
             ]
             return talk.DIFFERENT_GROUP, f"group {self.group} differs: {'; '.join(differ)}"
         peer = self.members.names[slot]
-        if said.have > self.outbox.last:
+        outbox = self.exchange.outbox
+        if said.have > outbox.last:
             self.failed = (
                 f"{peer} has {said.have} messages of {self.name}, which remembers "
-                f"{self.outbox.last}: the journal of {self.name} was lost or is too old. Give it "
+                f"{outbox.last}: the journal of {self.name} was lost or is too old. Give it "
                 "back, or let the node join as a new incarnation"
             )
             self._notices["failed"] = lambda number: Disconnected(self, number, peer, self.failed)
             return talk.LOST_JOURNAL, self.failed
-        if said.have < self.outbox.first - 1:
+        if said.have < outbox.first - 1:
             return (
                 talk.LOST_JOURNAL,
                 f"{peer} has {said.have} messages of {self.name} and had acknowledged "
-                f"{self.outbox.first - 1}: the journal of {peer} was lost or is too old",
+                f"{outbox.first - 1}: the journal of {peer} was lost or is too old",
             )
-        self.flows[slot].opened(said)
+        self.exchange.flows[slot].opened(said)
         self._release()
         self._notices[f"peer {peer}"] = lambda number: Connected(self, number, peer)
         if self._ledger is None or self._ledger.confirmed.reached:
@@ -334,7 +323,7 @@ class Driver:
 
     def closed(self, slot: int, reason: str) -> None:
         """The connection to a peer is gone."""
-        flow = self.flows[slot]
+        flow = self.exchange.flows[slot]
         if flow.is_open:
             peer = flow.name
             self._notices[f"peer {peer}"] = lambda number: Disconnected(self, number, peer, reason)
@@ -343,55 +332,32 @@ class Driver:
     @property
     def connected(self) -> list[str]:
         """The members that can be reached now."""
-        return [flow.name for flow in self._peers if flow.is_open]
+        return [flow.name for flow in self.exchange.peers if flow.is_open]
 
     # ---- what peers say --------------------------------------------------------------------------
 
     def data(self, slot: int, number: int, batch: memoryview, now: float) -> None:
         """Messages of a peer; the first has this link number.  WireError for nonsense."""
-        flow = self.flows[slot]
+        flow = self.exchange.flows[slot]
         if not flow.is_open:
             return
-        messages = codec.decode_batch(batch)
-        for message in messages:
-            if message.origin != slot:
-                raise WireError(f"a message of slot {message.origin} from slot {slot}")
-        skip = flow.have + 1 - number
-        if skip < 0:
-            raise WireError(f"message {number} after {flow.have}: some are missing")
-        if skip:
-            old = messages[:skip]
-            flow.repeated(sum([talk.message_bytes(each.payload) for each in old]))
-            messages = messages[skip:]
-            if not messages:
-                flow.ack_at = now
-                return
-        if flow.have + len(messages) > flow.told_limit:
-            raise WireError(f"{flow.have + len(messages)} messages; {flow.told_limit} were allowed")
-        size = sum([len(each.payload) for each in messages])
-        flow.arrived(len(messages), size + talk.MESSAGE_BYTES_EXTRA * len(messages))
-        out = self._out
+        messages, whole = self.exchange.arrived(slot, number, batch, now)
+        if not messages:
+            return
         if self._trace is not None:
             self._trace.arrived(self._us(now), messages)
-        self.engine.receive_many(slot, messages, out)
+        self.engine.receive_many(slot, messages, self._out)
         if self._ledger is not None:
-            whole = bytes(batch) if not skip else _encode_batch(messages)
             self._ledger.received(slot, flow.have - len(messages) + 1, whole)
-        if flow.ack_at is None:
-            flow.ack_at = now + ACK_S
         refused = self._carry_out(now)
         flow.held -= len(refused)
         _complain(refused)
 
     def acknowledged(self, slot: int, said: talk.Ack) -> None:
-        """A peer told what it has."""
-        flow = self.flows[slot]
-        if not flow.is_open:
-            return
-        if said.have > flow.sent:
-            raise WireError(f"acknowledged {said.have} of {flow.sent} messages")
-        flow.acknowledged(said.have, said.limit, said.limit_bytes)
-        self._release()
+        """A peer told what it has.  WireError for nonsense."""
+        self.exchange.acknowledged(slot, said)
+        if self._blocked:
+            self._unblock()
 
     def news(self, slot: int, phantom: Phantom, now: float) -> None:
         """A peer told what it has consumed."""
@@ -405,10 +371,7 @@ class Driver:
         self._quiet(now)
 
     def _release(self) -> None:
-        if not self._peers:
-            self.outbox.release(self.outbox.last)
-            return
-        self.outbox.release(min([flow.acked for flow in self._peers]))
+        self.exchange.release()
         if self._blocked:
             self._unblock()
 
@@ -444,7 +407,7 @@ class Driver:
 
     def deadline(self) -> float | None:
         """When ``tick`` is due."""
-        times = [flow.ack_at for flow in self._peers if flow.ack_at is not None]
+        times = self.exchange.due()
         times += [at for at in (self._flush_at, self._phantom_at) if at is not None]
         return min(times) if times else None
 
@@ -466,14 +429,13 @@ class Driver:
     def _say(self, now: float) -> None:
         """Make the phantom that is due, for every peer that is there."""
         ledger, trace = self._ledger, self._trace
-        self._said = self.client.phantom() if ledger is None else ledger.confirmed.phantom()
-        for flow in self._peers:
-            flow.owes_news = flow.is_open
+        phantom = self.client.phantom() if ledger is None else ledger.confirmed.phantom()
+        self.exchange.say(phantom)
         if trace is None or any(kind == DELIVERY for _, kind, _ in self._open_events):
             return  # a log says what its application has taken, and this says less
         past, frontier = self.client.past, self.client.frontier
         named = [*frontier.context, *frontier.stream_context]
-        trace.announced(self._us(now), self._said, sorted(map(past.dot_of, named)))
+        trace.announced(self._us(now), phantom, sorted(map(past.dot_of, named)))
 
     def _us(self, now: float) -> int:
         return self._epoch_us + int(now * 1_000_000)
@@ -482,6 +444,7 @@ class Driver:
 
     def commit(self, now: float) -> None:
         """Write down what happened in this turn; JournalError when that cannot be done."""
+        self.require_working()
         ledger, trace = self._ledger, self._trace
         position = 0 if trace is None else trace.log.flush()
         full = trace is not None and trace.log.due(now)
@@ -493,49 +456,21 @@ class Driver:
             except JournalError as error:
                 self.failed = str(error)
                 raise
-        for flow in self._peers:
-            flow.durable = flow.have
+        self.exchange.written()
         if trace is not None and full:
             trace.log.seal(position)
 
     def _checkpoint(self, ledger: Ledger, position: int) -> None:
-        outbox = self.outbox
+        outbox = self.exchange.outbox
         kept = [outbox.message(number) for number in range(outbox.first, outbox.last + 1)]
         unconfirmed = [tag for _, kind, tag in self._open_events if kind == DELIVERY]
         unconfirmed += [entry for entry in self.queue if type(entry) is not tuple]
-        have = [flow.have for flow in self.flows]
+        have = [flow.have for flow in self.exchange.flows]
         ledger.checkpoint(outbox.first, kept, have, unconfirmed, position)
 
     def frames(self, slot: int, channel: int, congested: bool, now: float) -> list[bytes]:
-        """What is to be sent to a peer now."""
-        flow = self.flows[slot]
-        if not flow.is_open:
-            return []
-        found: list[bytes] = []
-        outbox = self.outbox
-        while flow.sent < outbox.last and flow.sent < flow.limit and not congested:
-            number = flow.sent + 1
-            last, taken = outbox.reach(number, flow.limit, flow.room, self._config.batch_bytes_max)
-            if last < number:
-                break
-            found.append(self._data(channel, number, last, slot))
-            flow.sent = last
-            flow.room -= taken
-        if (flow.ack_at is not None and flow.ack_at <= now) or flow.owes_ack():
-            found.append(talk.ack(channel, *flow.ack()))
-        if flow.owes_news and self._said is not None:
-            flow.owes_news = False
-            found.append(talk.news(channel, self._said))
-        return found
-
-    def _data(self, channel: int, number: int, last: int, slot: int) -> bytes:
-        """A frame of messages; most often all peers get the same one."""
-        parts = self.outbox.batch(number, last, slot)
-        if len(parts) > 1:
-            return talk.data(channel, number, parts)
-        if self._frame[:3] != (channel, number, last):
-            self._frame = (channel, number, last, talk.data(channel, number, parts))
-        return self._frame[3]
+        """What is to be sent to a peer now; after ``commit``."""
+        return [] if self.failed else self.exchange.frames(slot, channel, congested, now)
 
     def close(self, now: float, ended: bool = False) -> None:
         """Write down what there is and let go; ``ended``: nothing more will happen in this run."""
@@ -555,7 +490,3 @@ def _complain(refused: list[Reject]) -> None:
     serious = [reject for reject in refused if reject.reason != DUPLICATE]
     if serious:
         raise WireError(f"{serious[0].reason}: {serious[0].detail}")
-
-
-def _encode_batch(messages: list[Any]) -> bytes:
-    return b"".join(codec.join_batch([codec.encode(message) for message in messages]))

@@ -22,7 +22,7 @@ import msgspec
 from thence import __version__
 from thence.client.driver import Driver
 from thence.config.node import TimingConfig
-from thence.errors import WireError
+from thence.errors import JournalError, WireError
 from thence.transport.base import BACKLOG_BYTES_HIGH, Connection
 from thence.wire import talk
 
@@ -394,7 +394,10 @@ class Hub:
     def flush(self, now: float) -> None:
         """The end of a turn: write down what happened, then let it out."""
         for driver in self.drivers.values():
-            driver.commit(now)
+            try:
+                driver.commit(now)
+            except JournalError as error:  # it sends nothing more; its application is told
+                self._notice("journal", driver.group, str(error))
         for link in self.by_peer.values():
             connection = link.connection
             congested = connection.backlog_bytes > BACKLOG_BYTES_HIGH

@@ -64,7 +64,7 @@ class NodesOptions(msgspec.Struct, frozen=True, kw_only=True):
     """One application takes events rarely."""
     streams: bool = False
     flow: FlowConfig = msgspec.field(default_factory=FlowConfig)
-    checkpoint_bytes: int = 2000
+    checkpoint_bytes: int = 1
     stability: bool = True
 
 
@@ -453,8 +453,8 @@ class World:
                 lacks.append(f"{node.name} sent {node.sent}")
             if delivered < sum(sends.values()) - sends[node.name]:
                 lacks.append(f"{node.name} took {delivered}")
-            if len(driver.outbox):
-                lacks.append(f"{node.name} keeps {len(driver.outbox)}")
+            if len(driver.exchange.outbox):
+                lacks.append(f"{node.name} keeps {len(driver.exchange.outbox)}")
             if self.options.stability and not self.options.streams and driver.unstable:
                 lacks.append(f"{node.name} holds {driver.unstable} unstable")
         return lacks

@@ -1,0 +1,166 @@
+"""What a group sends its peers and gets from them: numbers, acknowledgements, credit.
+
+The engine does not know of it: what comes out of here is each message of a peer once, in the order
+in which that peer sent it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+from thence.client.flow import Flow
+from thence.client.outbox import Outbox
+from thence.config.node import FlowConfig
+from thence.errors import WireError
+from thence.message import Message, Phantom, VectorMessage
+from thence.wire import codec, talk
+
+ACK_S: Final = 0.01
+"""An acknowledgement waits so long for more to acknowledge, unless the peer may wait for it."""
+
+
+class Exchange:
+    """The peers of one group of one node."""
+
+    def __init__(
+        self,
+        names: Sequence[str],
+        slot: int,
+        config: FlowConfig,
+        have: Sequence[int],
+        outbox_first: int,
+        outbox: Sequence[bytes],
+    ) -> None:
+        """``have`` and ``outbox`` are what a journal remembers."""
+        self._config = config
+        self.flows = [Flow(at, name, config, have=have[at]) for at, name in enumerate(names)]
+        """By slot, this node's own place included."""
+        self.peers = [flow for flow in self.flows if flow.slot != slot]
+        self.outbox = Outbox(outbox_first)
+        for encoded in outbox:
+            self.keep(encoded, codec.decode(encoded))
+        self._said: Phantom | None = None
+        self._frame: tuple[int, int, int, bytes] = (0, 0, 0, b"")
+
+    # ---- what goes out ---------------------------------------------------------------------------
+
+    def keep(self, encoded: bytes, message: object) -> None:
+        """An own message, for everybody."""
+        assert isinstance(message, Message | VectorMessage)
+        self.outbox.append(encoded, talk.message_bytes(message.payload))
+        if not self.peers:
+            self.outbox.release(self.outbox.last)
+
+    @property
+    def has_room(self) -> bool:
+        """Whether the outbox takes one more."""
+        config, outbox = self._config, self.outbox
+        return len(outbox) < config.outbox_messages_max and outbox.bytes < config.outbox_bytes_max
+
+    def behind(self) -> list[str]:
+        """The members that have acknowledged least: whom a full outbox waits for."""
+        least = min([flow.acked for flow in self.peers], default=0)
+        return [flow.name for flow in self.peers if flow.acked == least]
+
+    def say(self, phantom: Phantom) -> None:
+        """Tell every peer that is there what this node has consumed."""
+        self._said = phantom
+        for flow in self.peers:
+            flow.owes_news = flow.is_open
+
+    def frames(self, slot: int, channel: int, congested: bool, now: float) -> list[bytes]:
+        """What is to be sent to a peer now."""
+        flow = self.flows[slot]
+        if not flow.is_open:
+            return []
+        found: list[bytes] = []
+        outbox = self.outbox
+        while flow.sent < outbox.last and flow.sent < flow.limit and not congested:
+            number = flow.sent + 1
+            last, taken = outbox.reach(number, flow.limit, flow.room, self._config.batch_bytes_max)
+            if last < number:
+                break
+            found.append(self._data(channel, number, last, slot))
+            flow.sent = last
+            flow.room -= taken
+        if (flow.ack_at is not None and flow.ack_at <= now) or flow.owes_ack():
+            found.append(talk.ack(channel, *flow.ack()))
+        if flow.owes_news and self._said is not None:
+            flow.owes_news = False
+            found.append(talk.news(channel, self._said))
+        return found
+
+    def _data(self, channel: int, number: int, last: int, slot: int) -> bytes:
+        """A frame of messages; most often all peers get the same one."""
+        parts = self.outbox.batch(number, last, slot)
+        if len(parts) > 1:
+            return talk.data(channel, number, parts)
+        if self._frame[:3] != (channel, number, last):
+            self._frame = (channel, number, last, talk.data(channel, number, parts))
+        return self._frame[3]
+
+    def acknowledged(self, slot: int, said: talk.Ack) -> None:
+        """A peer told what it has.  WireError for nonsense."""
+        flow = self.flows[slot]
+        if not flow.is_open:
+            return
+        if said.have > flow.sent:
+            raise WireError(f"acknowledged {said.have} of {flow.sent} messages")
+        flow.acknowledged(said.have, said.limit, said.limit_bytes)
+        self.release()
+
+    def release(self) -> None:
+        """Forget what every peer has."""
+        self.outbox.release(min([flow.acked for flow in self.peers], default=self.outbox.last))
+
+    # ---- what comes in ---------------------------------------------------------------------------
+
+    def arrived(
+        self, slot: int, number: int, batch: memoryview, now: float
+    ) -> tuple[list[Message | VectorMessage], bytes]:
+        """The messages of a batch that are new, and the batch of them.  WireError for nonsense."""
+        flow = self.flows[slot]
+        messages = codec.decode_batch(batch)
+        for message in messages:
+            if message.origin != slot:
+                raise WireError(f"a message of slot {message.origin} from slot {slot}")
+        skip = flow.have + 1 - number
+        if skip < 0:
+            raise WireError(f"message {number} after {flow.have}: some are missing")
+        if skip:
+            flow.repeated(_bytes_of(messages[:skip]))
+            messages = messages[skip:]
+            if not messages:
+                flow.ack_at = now
+                return [], b""
+            batch = memoryview(b"".join(codec.join_batch([codec.encode(m) for m in messages])))
+        if flow.have + len(messages) > flow.told_limit:
+            raise WireError(f"{flow.have + len(messages)} messages; {flow.told_limit} were allowed")
+        flow.arrived(len(messages), _bytes_of(messages))
+        if flow.ack_at is None:
+            flow.ack_at = now + ACK_S
+        return messages, bytes(batch)
+
+    def hold(self, slot: int, payload: bytes) -> None:
+        """A message of a former life waits for the application again."""
+        self.flows[slot].held += 1
+        self.flows[slot].held_bytes += talk.message_bytes(payload)
+
+    def taken(self, slot: int, payload: bytes) -> None:
+        """The application took a message."""
+        self.flows[slot].taken(talk.message_bytes(payload))
+
+    def written(self) -> None:
+        """The journal has everything that arrived."""
+        for flow in self.peers:
+            flow.durable = flow.have
+
+    def due(self) -> list[float]:
+        """When acknowledgements are."""
+        return [flow.ack_at for flow in self.peers if flow.ack_at is not None]
+
+
+def _bytes_of(messages: Sequence[Message | VectorMessage]) -> int:
+    sizes = [len(each.payload) for each in messages]
+    return sum(sizes) + talk.MESSAGE_BYTES_EXTRA * len(sizes)

@@ -8,7 +8,7 @@
 
 A dot in a context travels as it is in memory, packed into one integer of up to nine bytes: pairs of
 small numbers are about three bytes shorter, and cost several times the work of all the rest
-(docs/adr/0006).  A batch is an array of messages, each encoded once however many peers it goes to.
+(docs/adr/0009).  A batch is an array of messages, each encoded once however many peers it goes to.
 
 Whatever bytes come in, ``decode`` gives a message of the right types and sizes or raises
 ``WireError``; whether the message makes sense is for the engine to say.

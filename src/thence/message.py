@@ -11,6 +11,7 @@ from typing import Annotated
 import msgspec
 
 from thence.causal.dot import SEQ_BITS, SEQ_MAX, SLOT_MAX
+from thence.errors import LocalProtocolError
 
 PAYLOAD_BYTES_MAX = 16 * 1024 * 1024
 STREAM_CHARS_MAX = 64
@@ -35,7 +36,8 @@ class StreamDot(msgspec.Struct, frozen=True, order=True, array_like=True, gc=Fal
 
 
 class Aside(msgspec.Struct, frozen=True, array_like=True, gc=False):
-    """What only messages need that travel on a stream of their own, or come after such ones."""
+    """What only some messages need: those on a stream of their own, those after such ones, and
+    those that are for some members only."""
 
     stream: StreamName = ""
     """The stream; empty for the default one, the only one that takes part in stability."""
@@ -43,6 +45,10 @@ class Aside(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """Immediate predecessors that travelled on streams of their own, sorted."""
     hidden: Context = ()
     """Predecessors on the default stream that only messages of streams put before this one."""
+    to: Annotated[tuple[Slot, ...], msgspec.Meta(max_length=CONTEXT_DOTS_MAX)] = ()
+    """The members it is for, beside its sender, sorted; empty: for everyone."""
+    hollow: bool = False
+    """It was emptied for those whom it is not for: they order it, and do not take it."""
 
 
 class Message(
@@ -71,6 +77,20 @@ class Message(
     def hidden(self) -> tuple[int, ...]:
         """Predecessors behind those."""
         return () if self.aside is None else self.aside.hidden
+
+    @property
+    def to(self) -> tuple[int, ...]:
+        """The members it is for; empty: for everyone."""
+        return () if self.aside is None else self.aside.to
+
+
+def hollow_form(message: Message) -> Message:
+    """What those members get whom a multicast is not for: all but the payload."""
+    aside = message.aside
+    if aside is None or not aside.to:
+        raise LocalProtocolError("a message for everyone has no hollow form")
+    emptied = Aside(aside.stream, aside.context, aside.hidden, aside.to, True)
+    return Message(message.origin, message.seq, message.context, b"", emptied)
 
 
 class Phantom(msgspec.Struct, frozen=True, array_like=True, tag=2, gc=False):

@@ -187,7 +187,7 @@ MISTAKES = (
     ),
     Mistake(
         "5.4: a phantom is used though messages before it are missing",
-        (("stability", "elif n == last + 1:", "else:"),),
+        (("stability", "elif n <= last + 1:", "else:"),),
     ),
     Mistake(
         "5.4: a phantom that is early by messages of its origin is dropped",
@@ -256,11 +256,11 @@ MISTAKES = (
     ),
     Mistake(
         "a message is counted for k members though one less is known to have it",
-        (("stability", "self.known_by(tag) >= self.k:", "self.known_by(tag) >= self.k - 1:"),),
+        (("stability", "self.known_by(tag) >= k:", "self.known_by(tag) >= k - 1:"),),
     ),
     Mistake(
         "what streams hide is no predecessor for stability",
-        (("tagged", "edges = edges + message.aside.hidden", "pass"),),
+        (("tagged", "edges = edges + aside.hidden", "pass"),),
     ),
     Mistake(
         "what streams hide is no predecessor of own messages",
@@ -278,7 +278,7 @@ MISTAKES = (
     ),
     Mistake(
         "a consumed message of a stream does not replace what it comes after",
-        (("frontier", "        self.context -= behind\n", ""),),
+        (("frontier", "self.context -= behind", "pass"),),
     ),
     Mistake(
         "a forgotten tag is taken to be before everything",

@@ -9,6 +9,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
+from cryptography import x509
 
 from thence.errors import UnusableInputError
 from thence.transport import tls
@@ -39,7 +40,10 @@ def test_an_authority_can_sign_for_nodes_and_nothing_below_them(tmp_path: Path):
     path = make_authority(tmp_path / "new" / "folder", days=10, now=NOW)
     assert sorted(p.name for p in path.parent.iterdir()) == ["ca.key", "ca.pem"]
     assert mode(path.with_name("ca.key")) == 0o600
-    said = describe(read_certificate(path))
+    certificate = read_certificate(path)
+    extensions = certificate.extensions
+    assert extensions.get_extension_for_class(x509.BasicConstraints).value.path_length == 0
+    said = describe(certificate)
     assert said.authority
     assert said.name == ""
     assert said.not_before == NOW - timedelta(hours=1)

@@ -94,14 +94,18 @@ def test_breaking_off_loses_what_is_on_its_way_and_tells_both(loop: str):
 
 
 @each_loop
-def test_one_end_can_be_aborted_with_a_reason(loop: str):
+def test_both_ends_can_be_aborted_and_each_is_told_once(loop: str):
     async def main() -> None:
         transport = MemoryTransport(network=MemoryNetwork())
         near, far = Recorder(), Recorder()
         await transport.listen(PLACE, far)
         connection = await transport.dial(PLACE, near)
+        there = await far.first()
         connection.abort("the test wants it")
+        there.abort("and this too")  # type: ignore[attr-defined]
+        connection.abort("again")
         assert await near.reason(connection) == "the test wants it"
-        assert await far.reason(await far.first()) == "the peer reset the connection"
+        assert await far.reason(there) == "and this too"
+        await asyncio.sleep(0.01)  # the Recorder asserts that nothing is told twice
 
     run(loop, main())

@@ -14,6 +14,7 @@ from tests.transport.peers import Recorder, Reports, World, each_loop, run
 from thence.errors import UnreachableError, UnusableInputError
 from thence.transport.address import Address
 from thence.transport.base import BACKLOG_BYTES_HIGH, Url
+from thence.transport.stream import StreamConnection
 from thence.transport.tcp import TcpTransport
 from thence.transport.watch import BAD_FRAME, CROWDED, CUT_FRAME, NEVER_TRUSTED, Limits
 from thence.wire.frame import GREETING_BYTES_MAX, frame
@@ -172,7 +173,8 @@ def test_small_messages_do_not_wait_and_dead_hosts_are_noticed(loop: str):
     async def main() -> None:
         world = World("tcp")
         for end in await world.connect():
-            sock = end._transport.get_extra_info("socket")  # type: ignore[attr-defined]
+            assert isinstance(end, StreamConnection)
+            sock = end._transport.get_extra_info("socket")
             assert sock.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)
             assert sock.getsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE)
         await world.end()
@@ -185,7 +187,8 @@ def test_one_write_for_each_connection_and_turn(loop: str):
     async def main() -> None:
         world = World("tcp")
         near, far = await world.connect()
-        with mock.patch.object(near, "_write", wraps=near._write) as write:  # type: ignore[attr-defined]
+        assert isinstance(near, StreamConnection)
+        with mock.patch.object(near, "_write", wraps=near._write) as write:
             for _ in range(5):
                 near.send(frame(1, b"a"))
             assert write.call_count == 0
@@ -303,6 +306,7 @@ def test_what_is_read_slowly_after_closing_still_arrives(loop: str):
         assert size == 20 << 20
         sock.close()
         assert await handler.reason(connection) == "all said"
+        assert not handler.drains  # nobody waits any more
         await close()
 
     run(loop, main())

@@ -287,15 +287,23 @@ def test_a_handshake_that_stalls_is_given_up(start: bytes, loop: str):
 @each_loop
 def test_a_listener_that_never_answers_the_handshake_is_given_up(loop: str):
     async def main() -> None:
-        deaf = await asyncio.start_server(lambda r, w: held.append(w), "127.0.0.1", 0)
-        held: list[asyncio.StreamWriter] = []
-        port = deaf.sockets[0].getsockname()[1]
+        seen: asyncio.Future[bytes] = asyncio.get_running_loop().create_future()
+
+        async def deaf(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            try:
+                seen.set_result(await reader.read())
+            except ConnectionError:
+                seen.set_result(b"a reset")
+            writer.close()
+
+        server = await asyncio.start_server(deaf, "127.0.0.1", 0)
+        port = server.sockets[0].getsockname()[1]
         dialler = TlsTransport(files_of("near"), limits=Limits(dial_s=0.1))
         with pytest.raises(UnreachableError, match=r"no answer within 0\.1 s"):
             await dialler.dial(Url("tls", "127.0.0.1", port), Recorder())
-        for writer in held:
-            writer.close()
-        deaf.close()
+        async with asyncio.timeout(2.0):  # earlier than the deadline for greetings
+            assert await seen
+        server.close()
 
     run(loop, main())
 

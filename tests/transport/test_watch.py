@@ -59,6 +59,7 @@ def test_nothing_is_left_in_the_loop_when_all_are_gone():
             watch.gone(connection)
         await asyncio.sleep(0.06)
         assert connection.looks == []
+        assert watch._timer is None
 
     run("asyncio", main())
 

@@ -4,11 +4,14 @@ It is what the next message will name.  Sending replaces it by the new dot.  Tak
 names and adds m; no other dot of it can be older than m, because the message that names it would
 have been taken before m.  So it stays the set of maximal elements, at most one per origin.
 
-A frontier holds packed dots and never a copy of a tag, so one node can have several over the same
-tags.  The client has one for what the application has *consumed*; a driver whose application
-confirms later has a second one for what is *confirmed* (``Confirmed``), moved by the same events in
-the same order, only later.  After a crash the node goes on from that one (engine/restore.py), so it
-is also the one that phantoms speak for: what is consumed and not confirmed may be taken back.
+Multicasts
+----------
+A message that is not for this node is *hollow* here: ordered, and never taken.  So m may name a
+hollow message h, and what is before m in the frontier may be named by h only, or by what h names.
+``see_through`` finds it before m is taken: a walk from m over hollow messages, each once, since
+nothing before a hollow message that was passed comes into the frontier again.  A hollow message is
+forgotten only when this node has passed it too, so the walk misses nothing.  What was found is
+noted at m, for a second frontier, which takes m later.
 
 Compiled by mypyc together with the flagship; plain Python when not compiled.
 """
@@ -19,7 +22,7 @@ from collections.abc import Iterable
 
 from thence.causal.dot import SEQ_BITS, SEQ_MAX
 from thence.engine.streams import STREAM_BASE
-from thence.engine.tag import Tag
+from thence.engine.tag import Tag, TagAside
 from thence.message import Phantom
 
 
@@ -36,18 +39,15 @@ class Frontier:
 
     def take(self, tag: Tag) -> None:
         """A message that was taken, or an own one on a stream."""
-        packed = tag.packed
-        if packed >> SEQ_BITS >= STREAM_BASE:
-            self._take_of_stream(tag)
+        aside = tag.aside
+        if aside is not None:
+            self._take_aside(tag, aside)
             return
         raw_context = tag.raw_context
         self.context.difference_update(raw_context)
-        self.context.add(packed)
-        if self.stream_context or self.hidden:
+        self.context.add(tag.packed)
+        if self.hidden:
             self.hidden.difference_update(raw_context)
-            if tag.streams is not None:
-                self.stream_context.difference_update(tag.streams.context)
-                self.hidden.difference_update(tag.streams.hidden)
 
     def send(self, packed: int) -> None:
         """An own message of the default stream: it is after everything."""
@@ -75,15 +75,46 @@ class Frontier:
         self.hidden = set(other.hidden)
         self.stream_context = set(other.stream_context)
 
-    def _take_of_stream(self, tag: Tag) -> None:
-        """A message of a stream joins, in front of what it comes after."""
-        behind = self.context.intersection(tag.raw_context)
-        self.context -= behind
-        self.hidden |= behind
-        if tag.streams is not None:
-            self.stream_context.difference_update(tag.streams.context)
-        self.stream_context.discard(tag.packed - 1)
-        self.stream_context.add(tag.packed)
+    def see_through(self, tag: Tag) -> None:
+        """Note what is before this message of the default stream by way of hollow ones only."""
+        past = tag.past
+        found: set[int] = set()
+        work = list(tag.raw_context + tag.hidden)
+        for d in work:  # grows while it is walked
+            known = past.known(d)
+            if known is not None and known.aside is not None and known.aside.hollow:
+                if not known.aside.passed:
+                    known.aside.passed = True
+                    found.update(known.predecessors)
+                    found.update(known.aside.hidden)
+                    work.extend(known.raw_context + known.aside.hidden)
+        found &= self.context | self.hidden | self.stream_context
+        if found:
+            if tag.aside is None:
+                tag.aside = TagAside((), ())
+            tag.aside.behind = tuple(sorted(found))
+
+    def _take_aside(self, tag: Tag, aside: TagAside) -> None:
+        if aside.hollow:
+            return
+        if tag.packed >> SEQ_BITS >= STREAM_BASE:
+            # It joins in front of what it comes after.
+            behind = self.context.intersection(tag.raw_context)
+            self.context -= behind
+            self.hidden |= behind
+            self.stream_context.difference_update(aside.context)
+            self.stream_context.discard(tag.packed - 1)
+            self.stream_context.add(tag.packed)
+            return
+        self.context.difference_update(tag.raw_context)
+        self.hidden.difference_update(tag.raw_context)
+        self.hidden.difference_update(aside.hidden)
+        self.stream_context.difference_update(aside.context)
+        if aside.behind:
+            self.context.difference_update(aside.behind)
+            self.hidden.difference_update(aside.behind)
+            self.stream_context.difference_update(aside.behind)
+        self.context.add(tag.packed)
 
 
 class Confirmed:
@@ -103,7 +134,7 @@ class Confirmed:
         """``Tag.index`` of the last message told."""
 
     def take(self, tag: Tag) -> None:
-        """The application confirmed this delivery."""
+        """The application confirmed this delivery; a hollow one, all before it."""
         self.frontier.take(tag)
         self.reached[tag.packed >> SEQ_BITS] = tag.packed
         self.clock = tag.index

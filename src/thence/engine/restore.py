@@ -206,7 +206,7 @@ class _Restored:
         fault = context_fault(message.context, packed, delivered, -1)
         aside = message.aside
         if aside is not None:
-            fault = fault or aside_fault(aside, slot, self.size)
+            fault = fault or aside_fault(aside, slot, self.size, self.client.slot)
             fault = fault or context_fault(aside.hidden, packed, delivered, -1)
         if fault is not None:
             raise _impossible(f"message {message.seq} of slot {slot}: {fault[1]}")

@@ -61,6 +61,8 @@ class Past(StreamNames):
         self.stream_windows: dict[int, deque[Tag]] = {}
         self.lost: dict[int, tuple[int, int]] = {}
         """By stream: the newest dot dropped by its bound, not by stability, and its index."""
+        self.hollows = False
+        """Something was ordered here that was not for this node; never false again."""
 
     def node_of(self, packed: int) -> str:
         """The readable origin: ``b``, ``b#2`` or ``b/stream``."""
@@ -81,8 +83,8 @@ class Past(StreamNames):
             kept = self.stream_windows.get(packed >> SEQ_BITS)
             while kept and kept[0].packed <= packed:
                 tag = kept.popleft()
-                if tag.streams is not None:
-                    work.extend(tag.streams.context)
+                if tag.aside is not None:
+                    work.extend(tag.aside.context)
                 self._drop_of_stream(tag)
 
     def keep_stream(self, tag: Tag) -> None:
@@ -136,7 +138,7 @@ class Past(StreamNames):
 
     def right_before(self, tag: Tag) -> list[Tag]:
         """The unforgotten tags that the order itself puts right before this one, named or not."""
-        named = () if tag.streams is None else tag.streams.context
+        named = () if tag.aside is None else tag.aside.context
         if tag.packed >> SEQ_BITS >= STREAM_BASE:
             # Messages of one stream are ordered among themselves without naming each other.
             named = (*tag.raw_context, *named, tag.packed - 1)
@@ -150,7 +152,7 @@ class Past(StreamNames):
     def _lost_before(self, tag: Tag) -> int:
         """The index of the newest message of a stream right before this one that was dropped by
         its bound: what came before that cannot be told any more.  -1 for none."""
-        named = () if tag.streams is None else tag.streams.context
+        named = () if tag.aside is None else tag.aside.context
         if tag.packed >> SEQ_BITS >= STREAM_BASE:
             named = (*named, tag.packed - 1)
         index = -1
@@ -221,16 +223,26 @@ class Answers:
         """Below this index an ancestor may be missing: a message between was dropped."""
 
 
-class Streams:
-    """What only tags need that have to do with streams of their own."""
+class TagAside:
+    """What only tags need that have to do with streams of their own or with multicasts."""
 
-    __slots__ = ("context", "hidden")
+    __slots__ = ("behind", "context", "hidden", "hollow", "passed", "to")
 
-    def __init__(self, hidden: tuple[int, ...], context: tuple[int, ...]) -> None:
+    def __init__(
+        self, hidden: tuple[int, ...], context: tuple[int, ...], to: tuple[int, ...] = ()
+    ) -> None:
         self.hidden = hidden
         """Predecessors on the default stream that only a stream's message orders before it."""
         self.context = context
         """Immediate predecessors on streams, by the local number of the stream."""
+        self.to = to
+        """The slots it is for; empty: for everyone."""
+        self.hollow = False
+        """It is not for this node."""
+        self.passed = False
+        """Hollow, and something after it was consumed here."""
+        self.behind: tuple[int, ...] = ()
+        """What left the frontier with it though it does not name that (engine/frontier.py)."""
 
 
 class Tag:
@@ -243,6 +255,7 @@ class Tag:
 
     __slots__ = (
         "answers",
+        "aside",
         "before",
         "gone",
         "index",
@@ -254,7 +267,6 @@ class Tag:
         "payload",
         "pushed",
         "raw_context",
-        "streams",
     )
 
     def __init__(
@@ -290,7 +302,7 @@ class Tag:
         """The client's clock when the application consumed it; -1 before."""
         self.gone = -1
         """The client's clock when it was forgotten; -1 before."""
-        self.streams: Streams | None = None
+        self.aside: TagAside | None = None
         self.answers: Answers | None = None
 
     def mark(self, slot: int) -> None:
@@ -303,6 +315,14 @@ class Tag:
             self.know1 |= 1 << (slot - LANE_BITS)
         else:
             self.know2 |= 1 << (slot - 2 * LANE_BITS)
+
+    def knows(self, slot: int) -> bool:
+        """Is the member in that slot known to have consumed this message?"""
+        if slot < LANE_BITS:
+            return self.know >> slot & 1 == 1
+        if slot < 2 * LANE_BITS:
+            return self.know1 >> (slot - LANE_BITS) & 1 == 1
+        return self.know2 >> (slot - 2 * LANE_BITS) & 1 == 1
 
     @property
     def origin(self) -> int:
@@ -334,18 +354,29 @@ class Tag:
     @property
     def predecessors(self) -> tuple[int, ...]:
         """The same as packed dots, for simulator and oracle."""
-        streams = self.streams
-        return self.raw_context if streams is None else self.raw_context + streams.context
+        aside = self.aside
+        return self.raw_context if aside is None else self.raw_context + aside.context
 
     @property
     def stream_context(self) -> tuple[int, ...]:
         """Immediate predecessors on streams, by the local number of the stream."""
-        return () if self.streams is None else self.streams.context
+        return () if self.aside is None else self.aside.context
 
     @property
     def hidden(self) -> tuple[int, ...]:
         """Predecessors on the default stream that only a stream's message orders before it."""
-        return () if self.streams is None else self.streams.hidden
+        return () if self.aside is None else self.aside.hidden
+
+    @property
+    def to(self) -> tuple[int, ...]:
+        """The slots of the members it is for, beside its sender; empty: for everyone."""
+        return () if self.aside is None else self.aside.to
+
+    @property
+    def hollow(self) -> bool:
+        """Is it ordered here without being for this node?  The application never sees such a tag:
+        the driver hands it to the client in its turn and tells nobody."""
+        return self.aside is not None and self.aside.hollow
 
     @property
     def vector(self) -> tuple[int, ...] | None:
@@ -422,7 +453,7 @@ def read_tag(data: bytes) -> Tag:
     packed = sorted([_pack_by_name(past, d) for d in context])
     default = tuple([d for d in packed if d >> SEQ_BITS < STREAM_BASE])
     tag = Tag(past, _pack_by_name(past, dot), default, b"", [])
-    tag.streams = Streams((), tuple([d for d in packed if d >> SEQ_BITS >= STREAM_BASE]))
+    tag.aside = TagAside((), tuple([d for d in packed if d >> SEQ_BITS >= STREAM_BASE]))
     return tag
 
 

@@ -36,7 +36,13 @@ from heapq import heappop, heappush
 from thence.causal.dot import SEQ_BITS, SEQ_MAX
 from thence.causal.members import Members
 from thence.engine.base import PENDING_PER_ORIGIN_MAX, EngineOptions, EngineSpec
-from thence.engine.checks import aside_fault, context_fault, message_fault, phantom_fault
+from thence.engine.checks import (
+    aside_fault,
+    context_fault,
+    message_fault,
+    phantom_fault,
+    unsent_fault,
+)  # fmt: skip
 from thence.engine.effects import Effects
 from thence.engine.held import Held, missing_dots
 from thence.engine.outgoing import message_of
@@ -44,14 +50,13 @@ from thence.engine.reject import (
     BAD_STREAM,
     NOT_A_MEMBER,
     TOO_FAR_AHEAD,
-    UNSENT_OWN_DOT,
     WRONG_KIND,
     Reject,
     Waiting,
 )
 from thence.engine.stability import Stability
 from thence.engine.streams import STREAM_BASE, STREAMS_PER_NODE_MAX
-from thence.engine.tag import Past, Streams, Tag
+from thence.engine.tag import Past, Tag, TagAside
 from thence.engine.tagger import Tagger
 from thence.errors import LocalProtocolError
 from thence.message import PAYLOAD_BYTES_MAX, Aside, Message, Phantom, WireMessage
@@ -84,7 +89,7 @@ class Tagged:
         self.arrivals = 0
         self.pending: dict[int, tuple[int, Message]] = {}
         """Held back, with the order of arrival.  The first of an origin watches a dot; the others
-        are found here when the message before them is delivered."""
+        are found when the one before is delivered."""
         self.watchers: dict[int, Held] = {}
         """By missing dot, those who watch it: a chain, newest first, nearly always of one."""
         self.stream_delivered: dict[int, int] = {}
@@ -126,7 +131,7 @@ class Tagged:
         out.send.append(phantom)
 
     def forget(self, tag: Tag) -> None:
-        """Its stable event was consumed.  Client and engine share the tag: all is done already."""
+        """Its stable event was consumed.  Client and engine share the tag: all is done."""
         if tag.gone < 0:
             raise LocalProtocolError(f"{tag} must be taken by Tagger.stabilised first")
 
@@ -202,7 +207,7 @@ class Tagged:
         self._accept(peer, message, packed, last, out)
 
     def receive_many(self, peer: int, messages: Sequence[WireMessage], out: Effects) -> None:
-        """A batch arrived, in this order."""
+        """The same for a batch."""
         for message in messages:
             self.receive(peer, message, out)
 
@@ -287,9 +292,12 @@ class Tagged:
         tag = Tag(self.past, packed, message.context, message.payload, [])
         out.deliver.append(tag)
         edges = message.context
-        if message.aside is not None:
-            tag.streams = Streams(message.aside.hidden, named)
-            edges = edges + message.aside.hidden
+        aside = message.aside
+        if aside is not None:
+            tag.aside = TagAside(aside.hidden, named, aside.to)
+            edges = edges + aside.hidden
+            if aside.to and self.slot not in aside.to and k != self.slot:
+                self._make_hollow(tag, tag.aside)
         if k >= STREAM_BASE:
             self.stream_delivered[k] = packed
             return
@@ -300,6 +308,14 @@ class Tagged:
             self.latest[k] = tag
             window[packed] = tag
             self.knowledge.log.append(tag)
+
+    def _make_hollow(self, tag: Tag, aside: TagAside) -> None:
+        """It is not for this node.  It tells nothing of its sender: only what the application is
+        handed does, or a phantom."""
+        aside.hollow = True
+        tag.payload = b""
+        tag.know = tag.know1 = tag.know2 = 0
+        self.past.hollows = True
 
     def _wake(self, packed: int, out: Effects) -> None:
         """Deliver everything that waited for this dot, directly or not; a worklist.
@@ -383,19 +399,18 @@ class Tagged:
     def _receive_aside(self, peer: int, message: Message, aside: Aside, out: Effects) -> None:
         """A message on a stream of its own, or one that comes after such messages."""
         j = message.origin
-        fault = aside_fault(aside, j, len(self.delivered))
+        fault = aside_fault(aside, j, len(self.delivered), self.slot)
         if fault is None:
             packed = (j << SEQ_BITS) + message.seq
             fault = context_fault(aside.hidden, packed, self.delivered, self.slot)
+        if fault is None and aside.context:
+            sent = self.stream_delivered
+            fault = unsent_fault(aside.context, self.slot, self.past.stream_ids, sent)
+        if fault is None and aside.to and not self.stability:
+            fault = WRONG_KIND, "without stability this node cannot see through a multicast"
         if fault is not None:
             out.reject.append(Reject(peer, fault[0], fault[1]))
             return
-        for d in aside.context:
-            number = self.past.stream_ids.get((d.slot, d.stream), -1)
-            if d.slot == self.slot and (number < 0 or self._last(number) & SEQ_MAX < d.seq):
-                detail = f"this node has not sent message {d.seq} on stream {d.stream!r}"
-                out.reject.append(Reject(peer, UNSENT_OWN_DOT, detail))
-                return
         k = j
         if aside.stream:
             if not self.past.may_open(j, aside.stream):
@@ -413,20 +428,18 @@ class Tagged:
         )
         if fault is not None:
             out.reject.append(Reject(peer, fault[0], fault[1], fault[0] == TOO_FAR_AHEAD))
-        elif phantom.seq > self.delivered[phantom.origin] & SEQ_MAX and self.stability:
-            # Otherwise the message itself says more.
-            self.knowledge.heard(phantom.origin, phantom.seq, phantom.context)
+        elif self.stability:
+            last = self.delivered[phantom.origin] & SEQ_MAX
+            if phantom.seq > last or self.past.hollows:  # otherwise the message itself says more
+                self.knowledge.heard(phantom.origin, phantom.seq, phantom.context)
 
     def flush(self, out: Effects) -> None:
         """Find everything that is stable by now."""
         self.knowledge.flush(self.delivered, out)
 
     def settle(self, tags: Iterable[Tag]) -> None:
-        """These are stable, however that was found: in a former life of this node, say.
-
-        In causal order, and all before them settled too.  Nothing is told;
-        ``Tagger.stabilised`` may be called then.
-        """
+        """These were found stable in a former life of this node: nothing is told, and
+        ``Tagger.stabilised`` may be called.  In causal order, all before them settled too."""
         self.knowledge.settle(tags)
 
     def readmit(self, message: Message) -> Tag:
@@ -452,17 +465,11 @@ class Tagged:
     def words(self) -> int:
         """Metadata in words, counted as in 8.3.1: per message, 2 for the dot, 2 per predecessor,
         1 for the stage and the bits of ``know``; 2 per watched dot; the delivered vector."""
-        knows = (len(self.delivered) + 63) // 64
-        words = len(self.delivered) + 2 * len(self.stream_delivered)
-        for tag in self.window.values():
-            words += 3 + knows + 2 * (len(tag.predecessors) + len(tag.hidden))
+        words = len(self.delivered) + 2 * len(self.stream_delivered) + 2 * len(self.watchers)
         for _, message in self.pending.values():
             named = len(message.context) + len(message.stream_context) + len(message.hidden)
             words += 3 + 2 * named
-        words += 2 * len(self.watchers)
-        for _, newest in self.knowledge.phantoms.values():
-            words += 1 + 2 * len(newest)
-        return words
+        return words + self.knowledge.words(len(self.delivered))
 
 
 def make(members: Members, slot: int, options: EngineOptions) -> tuple[Tagger, Tagged]:
@@ -489,4 +496,5 @@ SPEC = EngineSpec(
     make=make,
     k_stability=True,
     streams=True,
+    multicast=True,
 )

@@ -15,6 +15,13 @@ stream of its own, dot ``(node/stream, seq)``.  Messages of one stream are order
 use several streams for what is independent.  Streams neither give nor receive stability.  Once
 consumed they are in the context of the next message of the default stream, as everything else.
 What they hide from that context travels beside it (``hidden``), or stability could not see through.
+
+Multicasts
+----------
+A message for some members (``to=``) has its dot and context like any other and reaches every
+member, but those it is not for get it *hollow*: their engine orders it, their application never
+sees it and it never enters their context.  So a context is always what its sender has sent and
+taken, and the order through a hollow message is kept all the same.
 """
 
 from __future__ import annotations
@@ -31,8 +38,8 @@ from thence.engine.tag import (
     NOTHING,
     STABLE,
     Past,
-    Streams,
     Tag,
+    TagAside,
     read_tag,
 )
 from thence.errors import LimitError, LocalProtocolError, UnknownTagError
@@ -63,15 +70,20 @@ class Tagger:
         after: Iterable[Tag] | None = None,
         ordered: bool = True,
         stream: str = "",
+        to: Iterable[int] | None = None,
     ) -> Tag:
         """Tag a message now, after everything consumed so far.
 
         ``after`` names the predecessors instead; ``ordered=False`` has none.  Both travel on a
-        stream of their own, ``stream`` if given.  The tag goes on to ``Tagged.broadcast``.
+        stream of their own, ``stream`` if given.  ``to`` are the slots of the members it is for.
+        The tag goes on to ``Tagged.broadcast``.
         """
         if len(payload) > PAYLOAD_BYTES_MAX:
             raise LimitError(f"a payload has at most {PAYLOAD_BYTES_MAX} bytes")
+        recipients = () if to is None else self._recipients(to)
         if after is not None or not ordered or stream:
+            if to is not None:
+                raise LocalProtocolError("to= and a stream of its own (after=, ordered=, stream=)")
             return self._broadcast_on_stream(payload, after, ordered, stream)
         if self.sent & SEQ_MAX == SEQ_MAX:
             raise LimitError("this node has used up its sequence numbers: take a new incarnation")
@@ -81,10 +93,11 @@ class Tagger:
         frontier = self.frontier
         before = frontier.context
         tag = Tag(past, packed, tuple(sorted(before)), payload, [])
-        if frontier.stream_context or frontier.hidden:
+        if frontier.stream_context or frontier.hidden or recipients:
             hidden = frontier.newest_hidden()
             before = before | hidden
-            tag.streams = Streams(tuple(sorted(hidden)), tuple(sorted(frontier.stream_context)))
+            streams = tuple(sorted(frontier.stream_context))
+            tag.aside = TagAside(tuple(sorted(hidden)), streams, recipients)
         past.clock += 1
         tag.index = past.clock
         if self.keep:
@@ -107,6 +120,11 @@ class Tagger:
         clock = past.clock + 1
         past.clock = clock
         tag.index = clock
+        if past.hollows:
+            if tag.hollow:
+                return
+            if tag.packed >> SEQ_BITS < STREAM_BASE:
+                self.frontier.see_through(tag)
         self.frontier.take(tag)
         if tag.packed >> SEQ_BITS >= STREAM_BASE:
             self._keep_stream(tag)
@@ -131,8 +149,8 @@ class Tagger:
         tag.payload = b""
         tag.before = NOTHING
         del past.window[tag.packed]
-        if tag.streams is not None:
-            past.forget_streams(tag.streams.context)
+        if tag.aside is not None:
+            past.forget_streams(tag.aside.context)
 
     def readmit(self, tag: Tag) -> None:
         """The application consumed or sent this in a former life; for ``restore``, in order.  The
@@ -141,8 +159,10 @@ class Tagger:
         past.clock += 1
         tag.index = past.clock
         if tag.packed >> SEQ_BITS >= STREAM_BASE:
-            past.keep_stream(tag)
-        else:
+            self._keep_stream(tag)
+        elif not self.keep:
+            tag.gone = tag.index
+        elif not tag.hollow:
             tag.mark(self.slot)
 
     def phantom(self) -> Phantom:
@@ -167,10 +187,11 @@ class Tagger:
         number = self.past.stream_ids.get((slot, stream), -1) if slash else slot
         in_range = number >= 0 and 0 < dot.seq <= SEQ_MAX
         tag = self.past.known(number << SEQ_BITS | dot.seq) if in_range else None
-        if tag is None or tag.index < 0:
+        if tag is None or tag.index < 0 or tag.hollow:
             raise UnknownTagError(
-                f"{dot} is not in this node's memory: it was not consumed here yet, or it became "
-                "stable and was forgotten. Keep the Tag itself for as long as you need it"
+                f"{dot} is not in this node's memory: it was not consumed here yet, it was not for "
+                "this node, or it became stable and was forgotten. Keep the Tag itself for as long "
+                "as you need it"
             )
         return tag
 
@@ -192,6 +213,11 @@ class Tagger:
             own = tag if tag.past is self.past else self.find(tag)
             if own.index < 0:
                 raise UnknownTagError(f"after={own}: it was not consumed here yet")
+            if own.to:
+                raise LocalProtocolError(
+                    f"after={own}: it was for some members only, so the others could not tell what "
+                    "comes before; name what it came after, or send without after="
+                )
             origin = own.packed >> SEQ_BITS
             newest[origin] = max(newest.get(origin, 0), own.packed)
         if not self.past.may_open(self.slot, name):
@@ -203,12 +229,26 @@ class Tagger:
         named = sorted(newest.values())
         default = tuple([d for d in named if d >> SEQ_BITS < STREAM_BASE])
         tag = Tag(self.past, packed, default, payload, [])
-        tag.streams = Streams((), tuple([d for d in named if d >> SEQ_BITS >= STREAM_BASE]))
+        tag.aside = TagAside((), tuple([d for d in named if d >> SEQ_BITS >= STREAM_BASE]))
         self.past.clock += 1
         tag.index = self.past.clock
         self.frontier.take(tag)
         self._keep_stream(tag)
         return tag
+
+    def _recipients(self, to: Iterable[int]) -> tuple[int, ...]:
+        """Sorted; empty when it is for everyone after all."""
+        found = sorted(set(to))
+        mask = self.past.members.mask
+        strangers = [slot for slot in found if slot < 0 or not mask >> slot & 1]
+        if not found or strangers or self.slot in found:
+            raise LocalProtocolError(
+                f"to={found}: expected slots of other members, at least one; this is slot "
+                f"{self.slot} of {len(self.past.members.names)}"
+            )
+        if not self.keep:
+            raise LocalProtocolError("to= needs stability: without it nothing is remembered")
+        return () if len(found) + 1 == mask.bit_count() else tuple(found)
 
     def _keep_stream(self, tag: Tag) -> None:
         if self.keep:

@@ -19,6 +19,8 @@ RETRANSMIT_S_MAX: Final = 4.0
 GRANULARITY_S: Final = 0.001
 """Of the timers of event loops."""
 DOUBLINGS_MAX: Final = 16
+SAMPLE_S_MIN: Final = 1e-6
+"""Of a clock that is too coarse for the path; 0 stands for no sample."""
 
 
 class Rtt:
@@ -45,8 +47,8 @@ class Rtt:
 
     def sample(self, seconds: float) -> None:
         """A packet that was sent once was acknowledged after this time."""
-        if seconds < 0.0:
-            seconds = 0.0
+        if seconds < SAMPLE_S_MIN:
+            seconds = SAMPLE_S_MIN
         if self.smooth_s == 0.0:
             self.smooth_s = self.smallest_s = seconds
             self.variation_s = seconds / 2

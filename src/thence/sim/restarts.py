@@ -41,6 +41,8 @@ class RestartOracle(Oracle):
         self.confirmed = [0] * self.size
         self.told_confirmed = [0] * self.size
         self.k_confirmed = [0] * self.size
+        self.let_by = [0] * self.size
+        """What is not for a node, and went its way there before something confirmed."""
         self.former: list[dict[int, Any]] = [{} for _ in names]
         """Per node, tags that its application kept from a former life."""
 
@@ -54,7 +56,9 @@ class RestartOracle(Oracle):
     def confirm(self, node: int, kind: int, tag: Any) -> None:
         """The application confirmed an event."""
         bit = 1 << self._number(node, key_of_tag(tag), "confirmed")
-        if kind == DELIVER:
+        if getattr(tag, "hollow", False):
+            self.let_by[node] |= bit
+        elif kind == DELIVER:
             self.confirmed[node] |= bit
         elif kind == STABLE:
             self.told_confirmed[node] |= bit
@@ -66,7 +70,8 @@ class RestartOracle(Oracle):
         histories = self.histories
         confirmed = self.confirmed[node]
         self.former[node].update(self.tags[node])
-        self.tags[node] = {self._number(node, key_of_tag(tag), "restored"): tag for tag in tags}
+        mine = [tag for tag in tags if not tag.hollow]
+        self.tags[node] = {self._number(node, key_of_tag(tag), "restored"): tag for tag in mine}
         for number, tag in self.tags[node].items():
             self._check_tag(node, number, tag, "restored")
         if self.options.stability:
@@ -79,13 +84,17 @@ class RestartOracle(Oracle):
         # Stable says more than k-stable: once that is confirmed, the other need not come again.
         self.k_told[node] = self.k_confirmed[node] | self.told_confirmed[node]
         others = sum(1 << n for n in bits(confirmed) if histories.keys[n][0] != node)
+        others |= self.let_by[node]
         self.ready_at[node] = self.arrived_at[node] = self.offered_to[node] = others
+        self.seen[node] = 0
+        for number in bits(confirmed):
+            self.seen[node] |= histories.closure[number]
         self.phantoms[node] = [[] for _ in range(self.size)]
         self.known[node] = [0] * self.size
         for number in bits(confirmed & histories.ordered):
             slot = histories.keys[number][0]
             self.known[node][slot] |= histories.closure[number] & histories.ordered
-        self.known[node][node] |= confirmed
+        self.known[node][node] |= self.seen[node]
 
     def compare_former(self, node: int, a: int, b: int) -> None:
         """A tag of a former life and one of this life: right, or no answer."""
@@ -142,6 +151,9 @@ class RestartCluster(Cluster):
         kind, tag = queue.popleft()
         if kind == DELIVER:
             self.clients[i].consume(tag)
+        if tag.hollow:
+            pass  # its turn has come, and the application hears nothing
+        elif kind == DELIVER:
             self.oracle.consumed(i, tag)
         elif kind == STABLE:
             self.oracle.stabilised(i, tag)

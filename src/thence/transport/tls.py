@@ -221,7 +221,7 @@ class TlsConnection(StreamConnection):
 
     def _encrypt(self, data: bytes) -> None:
         view = memoryview(data)
-        while view:  # a call writes one record
+        while view:  # a call may take less
             view = view[self._tls.write(view) :]
         self._transport.write(self._leaving.read())
 

@@ -3,6 +3,9 @@
 The socket is drained when it is readable, READS_PER_TURN datagrams at most; then every handler
 hears once.  What is to be sent leaves in one go at the end of the turn, acknowledgements of what
 came in it included.  When the system takes no more, links are not asked for more either.
+
+Links are given ``time.monotonic``, not the loop's time: uvloop's counts milliseconds, more than a
+round trip on a near network.
 """
 
 from __future__ import annotations
@@ -11,6 +14,7 @@ import asyncio
 import socket
 from collections import deque
 from collections.abc import Callable
+from time import monotonic
 from typing import Any, Final
 
 import msgspec
@@ -93,7 +97,7 @@ class UdpConnection:
         self._closing: str | None = None
         self._trusted = False
         self._since = endpoint.loop.time()
-        """When it opened; later, when it last made progress; at the end, when it was closed."""
+        """Loop's time when it opened; later, of its last progress; then, when it was closed."""
         self._received = -1
         self._rejected = 0
         self._timer: asyncio.TimerHandle | None = None
@@ -265,11 +269,11 @@ class UdpConnection:
         if self._timer is not None:
             self._timer.cancel()
         self._timer_at = max(deadline, now + TIMER_S_MIN)
-        self._timer = self._endpoint.loop.call_at(self._timer_at, self._fire)
+        self._timer = self._endpoint.loop.call_later(self._timer_at - now, self._fire)
 
     def _fire(self) -> None:
         self._timer = None
-        now = self._endpoint.loop.time()
+        now = monotonic()
         deadline = self.link.deadline()
         if deadline is not None and deadline > now:
             self._set_timer(now)
@@ -310,7 +314,7 @@ class Endpoint:
 
     def add(self, connection: int, sockaddr: Any, dialled: bool) -> UdpConnection:
         """A new connection."""
-        link = Link(connection, self.loop.time(), dialled=dialled, options=self.options)
+        link = Link(connection, monotonic(), dialled=dialled, options=self.options)
         peer = UdpConnection(self, link, sockaddr, dialled, self._handler)
         self._peers[connection] = peer
         self.watch.opened(peer)
@@ -325,20 +329,17 @@ class Endpoint:
         return True
 
     def close_if_unused(self) -> None:
-        """Give the socket back once nobody needs it."""
-        if self._open and not self.accepting and not self._peers:
+        """Give the socket back once nobody needs it and the last words have left."""
+        if self._open and not (self.accepting or self._peers or self._unsent):
             self._open = False
             self.loop.remove_reader(self._sock.fileno())
-            if self._unsent:
-                self.loop.remove_writer(self._sock.fileno())
-                self._unsent.clear()
             self._sock.close()
 
     # ---- in ------------------------------------------------------------------------------------
 
     def readable(self) -> None:
         """Drain the socket, then tell the handlers."""
-        peers, now = self._peers, self.loop.time()
+        peers, now = self._peers, monotonic()
         touched: dict[UdpConnection, list[bytes]] = {}
         recvfrom = self._sock.recvfrom
         for _ in range(READS_PER_TURN):
@@ -415,7 +416,7 @@ class Endpoint:
         if self._unsent:
             return  # ``_writable`` flushes
         dirty, self._dirty = self._dirty, []
-        now = self.loop.time()
+        now = monotonic()
         for peer in dirty:
             peer.dirty = False
             peer.pump(now)
@@ -467,3 +468,4 @@ class Endpoint:
                 self._unsent += unsent
                 return
         self._flush()
+        self.close_if_unused()

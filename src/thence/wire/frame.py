@@ -38,12 +38,13 @@ def frame_of(kind: int, parts: Sequence[bytes]) -> bytes:
 class FrameReader:
     """Cuts what arrives into frames.  After an error the connection is of no use."""
 
-    __slots__ = ("_held", "limit")
+    __slots__ = ("_held", "_wanted", "limit")
 
     def __init__(self, limit: int = GREETING_BYTES_MAX) -> None:
         self.limit = limit
         """Bytes of the largest frame that is accepted; raised once the peer is known."""
-        self._held = b""
+        self._held = bytearray()
+        self._wanted = 0  # bytes until the next look at what is held
 
     @property
     def held_bytes(self) -> int:
@@ -54,18 +55,26 @@ class FrameReader:
         """The frames that are whole now, as (kind, body)."""
         held = self._held
         if held:
-            data = held + data
+            # A large frame comes in many portions: adding each must not copy all before it.
+            if len(held) + len(data) < self._wanted:
+                held += data
+                return []
+            data = b"".join((held, data))
+            held.clear()
         frames: list[tuple[int, bytes]] = []
         at = 0
         end = len(data)
+        self._wanted = HEAD_BYTES
         while end - at >= HEAD_BYTES:
             (length,) = _LENGTH.unpack_from(data, at)
             if not 1 <= length <= self.limit:
                 raise WireError(f"a frame of {length} bytes; at most {self.limit} are taken")
             after = at + HEAD_BYTES + length
             if after > end:
+                self._wanted = after - at
                 break
             frames.append((data[at + HEAD_BYTES], data[at + HEAD_BYTES + 1 : after]))
             at = after
-        self._held = data[at:]
+        if at < end:
+            held += data[at:]
         return frames

@@ -98,6 +98,23 @@ def test_a_congested_connection_says_when_it_is_not_any_more(run: Run):
     run(work())
 
 
+def test_a_backlog_that_only_the_lengths_of_the_link_make_too_large_ends_with_drained(run: Run):
+    """Whoever sees the backlog above the limit waits for ``drained``, and must not wait for ever."""
+
+    async def work() -> None:
+        async with Ends() as ends:
+            data = frame(1, bytes(BACKLOG_BYTES_HIGH - 5))
+            assert len(data) == BACKLOG_BYTES_HIGH
+            ends.dialled.send(data)
+            assert ends.dialled.backlog_bytes == BACKLOG_BYTES_HIGH
+            await asyncio.sleep(0)
+            assert ends.dialled.backlog_bytes > BACKLOG_BYTES_HIGH
+            await until(lambda: ends.dialled.backlog_bytes == 0)
+            assert ends.dialling.calls == ["connected", "drained"]
+
+    run(work())
+
+
 def test_what_a_turn_sends_leaves_in_one_datagram(run: Run):
     async def work() -> None:
         async with Ends() as ends:

@@ -16,6 +16,7 @@ from thence.errors import UnreachableError
 from thence.link.datagram import ACCEPT, COOKIE, DATA, HELLO, OPEN, RESET, cookie_of, kind_of
 from thence.link.datagram import opening as opening_datagram
 from thence.link.options import LinkOptions
+from thence.transport.base import Connection
 from thence.transport.udp import UdpTransport
 from thence.transport.udp_endpoint import BAD_DATAGRAM
 from thence.transport.watch import BAD_FRAME, CROWDED, NEVER_TRUSTED, Limits

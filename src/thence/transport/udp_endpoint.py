@@ -207,7 +207,9 @@ class UdpConnection:
             # No new deadline is sooner than this: while a timer fires before, it will do.
             if self._timer is None or self._timer_at > now + self._endpoint.soon_s:
                 self._set_timer(now)
-            if self._congested and backlog <= BACKLOG_BYTES_LOW:
+            if backlog > BACKLOG_BYTES_HIGH:
+                self._congested = True  # the link's lengths count too: the owner may see it now
+            elif self._congested and backlog <= BACKLOG_BYTES_LOW:
                 self._congested = False
                 self._call(self._handler.drained, self)
 

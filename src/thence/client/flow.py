@@ -32,6 +32,8 @@ class Flow:
         """The number up to which the peer has what this node sent."""
         self.sent = 0
         """The number up to which it was sent on this connection."""
+        self.resent = 0
+        """Messages that were sent again after a connection broke."""
         self.limit = 0
         self.room = 0
         """Bytes it may still be sent on this connection."""
@@ -64,6 +66,7 @@ class Flow:
     def opened(self, said: Open) -> None:
         """The peer opened the group too: go on after what it has."""
         self.is_open = True
+        self.resent += max(0, self.sent - said.have)
         self.acked = self.sent = said.have
         self.limit = said.limit
         self.room = self._granted = said.limit_bytes

@@ -69,6 +69,24 @@ class Link:
         self.rtt_s = 0.0
 
 
+class Totals(msgspec.Struct):
+    """What went through the connections to one peer that are gone."""
+
+    connections: int = 0
+    """The present one included."""
+    sent_bytes: int = 0
+    received_bytes: int = 0
+    resent: int = 0
+    """Packets of the reliable link (udp) that were sent again."""
+
+    def add(self, connection: Connection) -> None:
+        """Count what a connection has carried; not every kind of connection counts."""
+        self.sent_bytes += getattr(connection, "sent_bytes", 0)
+        self.received_bytes += getattr(connection, "received_bytes", 0)
+        stats = getattr(connection, "stats", None)
+        self.resent += 0 if stats is None else stats.resent
+
+
 class Hub:
     """All connections of a node."""
 
@@ -94,6 +112,7 @@ class Hub:
         """The connection to each peer that said who it is."""
         self.refused: dict[str, int] = {}
         """How often a connection was refused or ended, by reason."""
+        self.totals: dict[str, Totals] = {}
 
     # ---- groups and addresses --------------------------------------------------------------------
 
@@ -118,8 +137,8 @@ class Hub:
         self.addresses[peer] = Address(url, now)
 
     def is_known(self, peer: str) -> bool:
-        """Whether some group of this node has this member."""
-        return any(peer in driver.members.names for driver in self.drivers.values())
+        """Whether it is a member of some group of this node, or will be: it has an address."""
+        return peer in self.addresses or any(peer in driver.members.names for driver in self.drivers.values())
 
     # ---- dialling --------------------------------------------------------------------------------
 
@@ -163,6 +182,7 @@ class Hub:
                 driver.closed(driver.members.slot(link.peer), reason)
         if self.by_peer.get(link.peer) is link:
             del self.by_peer[link.peer]
+            self.totals[link.peer].add(connection)
             self._notice("disconnected", link.peer, reason)
         for peer in sorted({link.peer, link.expected}):
             if peer in self.addresses and peer not in self.by_peer:
@@ -268,6 +288,7 @@ class Hub:
     def _greet(self, link: Link, said: talk.Hello, now: float) -> None:
         link.peer, link.boot = said.node, said.boot
         self.by_peer[said.node] = link
+        self.totals.setdefault(said.node, Totals()).connections += 1
         link.connection.trust()
         address = self.addresses.get(said.node)
         if address is not None:

@@ -76,6 +76,8 @@ class StreamConnection(asyncio.Protocol):
         self.peer_name: str | None = None
         self.received_bytes = 0
         """Everything that was read."""
+        self.sent_bytes = 0
+        """Everything that was given to the system."""
         self.ready: asyncio.Future[None] | None = None
         """Who dials waits for it where more than a connection is needed (tls)."""
         self._handler = handler
@@ -237,6 +239,7 @@ class StreamConnection(asyncio.Protocol):
         data = unsent[0] if len(unsent) == 1 else b"".join(unsent)
         unsent.clear()
         self._unsent_bytes = 0
+        self.sent_bytes += len(data)
         self._write(data)
         # What the owner saw as a backlog the system may take at once: then the loop neither pauses
         # nor resumes, and the owner would wait for ever.

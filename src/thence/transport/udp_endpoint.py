@@ -82,6 +82,9 @@ class UdpConnection:
         self.address = _spell(sockaddr)
         self.peer_name: str | None = None
         self.backlog_bytes = 0
+        self.sent_bytes = 0
+        """Of frames, each counted once."""
+        self.received_bytes = 0
         self.link = link
         self.target = sockaddr
         """Where its datagrams go and come from."""
@@ -172,10 +175,10 @@ class UdpConnection:
         if self.opening is not None:
             self._announce()
         if messages and self._closing is None:
+            data = messages[0] if len(messages) == 1 else b"".join(messages)
+            self.received_bytes += len(data)
             try:
-                frames = self._reader.feed(
-                    messages[0] if len(messages) == 1 else b"".join(messages)
-                )
+                frames = self._reader.feed(data)
             except WireError as error:
                 self._endpoint.watch.report(BAD_FRAME, f"{self.address}: {error}")
                 self.close(f"the peer sent {error}")
@@ -217,6 +220,7 @@ class UdpConnection:
         """Give the link what was sent in this turn."""
         outbox, self._outbox = self._outbox, []
         data = outbox[0] if len(outbox) == 1 else b"".join(outbox)
+        self.sent_bytes += len(data)
         limit = self._endpoint.options.message_bytes_max
         try:
             if len(data) <= limit:

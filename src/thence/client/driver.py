@@ -142,13 +142,15 @@ class Driver:
     def broadcast(self, payload: bytes, now: float, **how: Any) -> Any:
         """Tag a message now, after everything taken so far; ``Full`` if it has to wait.
 
-        It is on its way after the next ``commit``.  ``how``: ``after``, ``ordered``, ``stream``,
-        ``to`` of the engine's client.
+        It is on its way after the next ``commit``.  ``how``: ``after``, ``ordered``, ``stream``
+        of the engine's client; ``to``, the names of the members that it is for.
         """
         self.require_working()
         self._require_room()
         self._confirm_up_to(self._numbers)
         out = self._out
+        if "to" in how:
+            how["to"] = [self.members.slot(name) for name in how["to"]]
         tag = self.client.broadcast(payload, **how)
         self.engine.broadcast(tag, out)
         message = out.send.pop()
@@ -211,6 +213,11 @@ class Driver:
             self.require_working()
             return None
         entry = self.queue.popleft()
+        while self.spec.multicast and (entry if type(entry) is not tuple else entry[1]).hollow:
+            self._pass_over(entry)
+            if not self.queue:
+                return None
+            entry = self.queue.popleft()
         number = self._numbers = self._numbers + 1
         if type(entry) is not tuple:
             self.client.consume(entry)
@@ -229,6 +236,18 @@ class Driver:
         if self._trace is not None:
             self._trace.told(self._us(now), tag)
         return Stable(self, number, tag)
+
+    def _pass_over(self, entry: Any) -> None:
+        """A message for others: ordered here like any other, and nobody is told.
+
+        It counts as confirmed with the event before it.
+        """
+        if type(entry) is tuple:
+            self._open_events.append((self._numbers, *entry))
+        else:
+            self.client.consume(entry)
+            self._open_events.append((self._numbers, DELIVERY, entry))
+            self.exchange.taken(entry.origin, entry.payload)
 
     def confirm(self, event: Event) -> None:
         """The application is done with this event and all before it."""

@@ -10,10 +10,10 @@ from collections.abc import Sequence
 from typing import Final
 
 from thence.client.flow import Flow
-from thence.client.outbox import Outbox
+from thence.client.outbox import Hollow, Outbox
 from thence.config.node import FlowConfig
 from thence.errors import WireError
-from thence.message import Message, Phantom, VectorMessage
+from thence.message import Message, Phantom, VectorMessage, hollow_form
 from thence.wire import codec, talk
 
 ACK_S: Final = 0.01
@@ -48,7 +48,10 @@ class Exchange:
     def keep(self, encoded: bytes, message: object) -> None:
         """An own message, for everybody."""
         assert isinstance(message, Message | VectorMessage)
-        self.outbox.append(encoded, talk.message_bytes(message.payload))
+        hollow = None
+        if isinstance(message, Message) and message.to:
+            hollow = Hollow(frozenset(message.to), codec.encode(hollow_form(message)))
+        self.outbox.append(encoded, talk.message_bytes(message.payload), hollow)
         if not self.peers:
             self.outbox.release(self.outbox.last)
 
@@ -78,7 +81,9 @@ class Exchange:
         outbox = self.outbox
         while flow.sent < outbox.last and flow.sent < flow.limit and not congested:
             number = flow.sent + 1
-            last, taken = outbox.reach(number, flow.limit, flow.room, self._config.batch_bytes_max)
+            last, taken = outbox.reach(
+                number, flow.limit, flow.room, self._config.batch_bytes_max, slot
+            )
             if last < number:
                 break
             found.append(self._data(channel, number, last, slot))

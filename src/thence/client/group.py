@@ -68,7 +68,9 @@ class Group:
         then this waits.  It returns when the message is written down (with a journal): from then on
         it reaches every member, whatever happens to this process.
         """
-        how = _how(after, ordered, stream)
+        return await self._send(payload, _how(after, ordered, stream))
+
+    async def _send(self, payload: bytes, how: dict[str, Any]) -> Any:
         while True:
             try:
                 tag = self._driver.broadcast(payload, self._runtime.now, **how)
@@ -99,6 +101,14 @@ class Group:
         tag = self._driver.broadcast(payload, self._runtime.now, **how)
         self._runtime.turn()
         return tag
+
+    async def send(self, payload: bytes, to: Iterable[str]) -> Any:
+        """Send a message to some members, in causal order with everything else; its tag.
+
+        The others order it too, without its payload, and are not told.  It becomes stable once
+        something after it was for everyone.
+        """
+        return await self._send(payload, {"to": list(to)})
 
     async def synced(self) -> None:
         """Until everything that has happened so far is written down."""

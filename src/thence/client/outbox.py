@@ -11,6 +11,7 @@ from typing import Final
 import msgspec
 
 from thence.wire.codec import BATCH_MESSAGES_MAX, join_batch
+from thence.wire.talk import MESSAGE_BYTES_EXTRA
 
 SHRINK_MESSAGES: Final = 1024
 """Released messages are dropped in lots of this: deleting from the front of a list moves it."""
@@ -75,7 +76,9 @@ class Outbox:
             del self._messages[: self._gone], self._sizes[: self._gone]
             self._gone = 0
 
-    def reach(self, number: int, limit: int, room: int, batch_bytes: int) -> tuple[int, int]:
+    def reach(
+        self, number: int, limit: int, room: int, batch_bytes: int, slot: int
+    ) -> tuple[int, int]:
         """How far one frame goes for a peer that has everything before ``number``.
 
         Up to the number ``limit``, within ``room`` bytes of the peer's and ``batch_bytes`` of
@@ -88,6 +91,10 @@ class Outbox:
         sizes, messages = self._sizes, self._messages
         for position in range(at, end):
             size = sizes[position]
+            if self._hollow:
+                hollow = self._hollow.get(number + position - at)
+                if hollow is not None and slot not in hollow.to:
+                    size = MESSAGE_BYTES_EXTRA
             total += len(messages[position])
             if taken + size > room or (taken and total > batch_bytes):
                 end = position

@@ -36,10 +36,12 @@ class Tracing:
 
     def sent(self, now_us: int, tag: Any, message: WireMessage) -> None:
         """The application broadcast."""
-        recipients: Sequence[str] | None = None
+        recipients: list[str] | None = None
         stream = ""
         if isinstance(message, Message):
             stream = message.stream
+            if message.to:
+                recipients = [self._names[slot] for slot in message.to]
             context = self.context_of(message)
         else:
             context = [self._named(d) for d in tag.predecessors or ()]
@@ -58,6 +60,8 @@ class Tracing:
         """The network brought these, for the first time."""
         for message in messages:
             if isinstance(message, Message):
+                if message.aside is not None and message.aside.hollow:
+                    continue  # it is for others
                 dot = self._dot_of(message.origin, message.stream, message.seq)
             elif isinstance(message, VectorMessage):
                 dot = self._dot_of(message.origin, "", message.vector[message.origin])
@@ -68,7 +72,8 @@ class Tracing:
     def ready(self, now_us: int, tags: Sequence[Any]) -> None:
         """These may be handed over."""
         for tag in tags:
-            self.log.append(READY, now_us, self._dot(tag))
+            if not getattr(tag, "hollow", False):
+                self.log.append(READY, now_us, self._dot(tag))
 
     def delivered(self, now_us: int, tag: Any) -> None:
         """The application took it."""

@@ -63,6 +63,7 @@ class NodesOptions(msgspec.Struct, frozen=True, kw_only=True):
     slow: bool = False
     """One application takes events rarely."""
     streams: bool = False
+    multicasts: bool = False
     flow: FlowConfig = msgspec.field(default_factory=FlowConfig)
     checkpoint_bytes: int = 1
     stability: bool = True
@@ -298,6 +299,11 @@ class SimNode:
         how: dict[str, Any] = {}
         if self.world.options.streams and self.world.chance.random() < 0.2:
             how["stream"] = "s"
+        if self.world.options.multicasts and self.world.chance.random() < 0.4:
+            others = [name for name in self.world.names if name != self.name]
+            how["to"] = self.world.chance.sample(
+                others, self.world.chance.randrange(1, len(others))
+            )
         try:
             self.driver.broadcast(f"{self.name} {self.sent}".encode(), now, **how)
         except Full:
@@ -432,17 +438,19 @@ class World:
                     node._done()
                     node.turn(lambda now: None)
             quiet = 0 if self.lacks() else quiet + 1
-            if quiet > (8 if self.options.streams else 0):
+            if quiet > (8 if self.options.streams or self.options.multicasts else 0):
                 return
         raise AssertionError(f"seed {self.options.seed}: never done: {self.lacks()}")
 
     def lacks(self) -> list[str]:
         """What is missing, for people."""
         lacks = []
-        sends = {
-            name: sum(record.kind == SEND for record in node.records)
+        sends = [
+            (name, record.to)
             for name, node in self.nodes.items()
-        }
+            for record in node.records
+            if record.kind == SEND
+        ]
         for node in self.nodes.values():
             if not node.is_up:
                 lacks.append(f"{node.name} is down")
@@ -451,11 +459,15 @@ class World:
             delivered = len({dot for what, dot in node.confirmed if what == "deliver"})
             if node.sent < self.options.messages:
                 lacks.append(f"{node.name} sent {node.sent}")
-            if delivered < sum(sends.values()) - sends[node.name]:
+            mine = [
+                to for name, to in sends if name != node.name and node.name in (to or node.name)
+            ]
+            if delivered < len(mine):
                 lacks.append(f"{node.name} took {delivered}")
             if len(driver.exchange.outbox):
                 lacks.append(f"{node.name} keeps {len(driver.exchange.outbox)}")
-            if self.options.stability and not self.options.streams and driver.unstable:
+            told = not self.options.streams and not self.options.multicasts
+            if self.options.stability and told and driver.unstable:
                 lacks.append(f"{node.name} holds {driver.unstable} unstable")
         return lacks
 

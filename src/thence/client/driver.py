@@ -39,7 +39,7 @@ from thence.engine.base import EngineOptions, EngineSpec
 from thence.engine.effects import Effects
 from thence.engine.reject import DUPLICATE, Reject
 from thence.engine.tag import STABLE
-from thence.errors import Full, JournalError, LocalProtocolError, WireError
+from thence.errors import Full, JournalError, LocalProtocolError, TraceError, WireError
 from thence.journal.base import Journal
 from thence.message import Message, Phantom
 from thence.wire import codec, talk
@@ -74,7 +74,7 @@ class Driver:
         self.members = Members(names)
         self.slot = self.members.slot(name)
         self.name = name
-        self._config = flow
+        self.flow = flow
         self._timing = timing
         self._epoch_us = epoch_us
         self.client: Any
@@ -192,7 +192,7 @@ class Driver:
     @property
     def has_room(self) -> bool:
         """Whether a broadcast would be taken."""
-        return self.exchange.has_room and self.unstable < self._config.unstable_messages_max
+        return self.exchange.has_room and self.unstable < self.flow.unstable_messages_max
 
     def _unblock(self) -> None:
         if self._blocked and self.has_room:
@@ -271,6 +271,19 @@ class Driver:
         """Tell the others what is confirmed, though there is nothing to send: a phantom."""
         self._phantom_at = now
         self._unsaid = self._speaks
+
+    @property
+    def journal_bytes(self) -> int:
+        """How long the journal is since its last checkpoint."""
+        return 0 if self._ledger is None else self._ledger.log_bytes
+
+    @property
+    def is_drained(self) -> bool:
+        """Whether every member has what was sent here; with a journal, which keeps it for those
+        that cannot be reached, every member that can be."""
+        last = self.exchange.outbox.last
+        needs = [flow for flow in self.exchange.peers if flow.is_open or self._ledger is None]
+        return all([flow.acked >= last for flow in needs])
 
     @property
     def is_journaled(self) -> bool:
@@ -436,14 +449,18 @@ class Driver:
             low, high = self._timing.phantom_ms_min / 1000, self._timing.phantom_ms_max / 1000
             self._phantom_at = now + min(high, max(low, self.rtt_s))
         if self._flush_at is not None and self._flush_at <= now:
-            self._flush_at = None
-            self.engine.flush(self._out)
-            self._carry_out(now)
+            self.flush(now)
         if self._phantom_at is not None and self._phantom_at <= now:
             self._phantom_at = None
             if self._unsaid:
                 self._unsaid = False
                 self._say(now)
+
+    def flush(self, now: float) -> None:
+        """Look for everything that is stable, now."""
+        self._flush_at = None
+        self.engine.flush(self._out)
+        self._carry_out(now)
 
     def _say(self, now: float) -> None:
         """Make the phantom that is due, for every peer that is there."""
@@ -465,7 +482,11 @@ class Driver:
         """Write down what happened in this turn; JournalError when that cannot be done."""
         self.require_working()
         ledger, trace = self._ledger, self._trace
-        position = 0 if trace is None else trace.log.flush()
+        try:
+            position = 0 if trace is None else trace.log.flush()
+        except TraceError as error:  # what the journal then says of the trace would be wrong
+            self.failed = str(error)
+            raise JournalError(self.failed) from error
         full = trace is not None and trace.log.due(now)
         if ledger is not None and (ledger.dirty or full):
             try:
@@ -498,7 +519,7 @@ class Driver:
         if not self.failed:
             self.commit(now)
         if self._trace is not None:
-            if not self.failed and ended:
+            if not self.failed:
                 self._trace.log.seal(len(self._trace.log))
             self._trace.log.close()
         if self._ledger is not None:

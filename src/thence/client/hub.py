@@ -138,7 +138,9 @@ class Hub:
 
     def is_known(self, peer: str) -> bool:
         """Whether it is a member of some group of this node, or will be: it has an address."""
-        return peer in self.addresses or any(peer in driver.members.names for driver in self.drivers.values())
+        return peer in self.addresses or any(
+            peer in driver.members.names for driver in self.drivers.values()
+        )
 
     # ---- dialling --------------------------------------------------------------------------------
 

@@ -165,6 +165,11 @@ class Ledger:
         self._dirty = False
 
     @property
+    def log_bytes(self) -> int:
+        """Of the records since the last checkpoint."""
+        return self._journal.log_bytes
+
+    @property
     def wants_checkpoint(self) -> bool:
         """Whether the records have grown enough to be replaced."""
         return self._journal.log_bytes >= self._due_bytes

@@ -122,8 +122,8 @@ class Driver:
             self.exchange.hold(tag.origin, tag.payload)
         for message in self._pending():
             self.exchange.hold(message.origin, message.payload)
-        self.queue.extend((STABLE_EVENT, tag) for tag in recovered.told)
         self.queue.extend((KNOWN_EVENT, tag) for tag in recovered.known)
+        self.queue.extend((STABLE_EVENT, tag) for tag in recovered.told)
         if recovered.is_new or self._ledger is None:
             return
         if self._trace is not None:
@@ -371,7 +371,7 @@ class Driver:
     def data(self, slot: int, number: int, batch: memoryview, now: float) -> None:
         """Messages of a peer; the first has this link number.  WireError for nonsense."""
         flow = self.exchange.flows[slot]
-        if not flow.is_open:
+        if not flow.is_open or self.failed:
             return
         messages, whole = self.exchange.arrived(slot, number, batch, now)
         if not messages:
@@ -380,7 +380,11 @@ class Driver:
             self._trace.arrived(self._us(now), messages)
         self.engine.receive_many(slot, messages, self._out)
         if self._ledger is not None:
-            self._ledger.received(slot, flow.have - len(messages) + 1, whole)
+            try:
+                self._ledger.received(slot, flow.have - len(messages) + 1, whole)
+            except JournalError as error:  # no fault of the peer; ``commit`` says it
+                self.failed = str(error)
+                return
         refused = self._carry_out(now)
         flow.held -= len(refused)
         _complain(refused)
@@ -395,6 +399,8 @@ class Driver:
         """A peer told what it has consumed."""
         if phantom.origin != slot:
             raise WireError(f"a phantom of slot {phantom.origin} from slot {slot}")
+        if self.failed:
+            return
         self.counts["phantoms"] += 1
         self.engine.receive(slot, phantom, self._out)
         if self._trace is not None and not self._out.reject:
@@ -416,14 +422,14 @@ class Driver:
                 self._trace.ready(self._us(now), out.deliver)
             self.queue.extend(out.deliver)
             out.deliver.clear()
+        if out.k_stable:  # before what one pass found stable too: then it is forgotten
+            self.queue.extend([(KNOWN_EVENT, tag) for tag in out.k_stable])
+            out.k_stable.clear()
         if out.stable:
             self.queue.extend([(STABLE_EVENT, tag) for tag in out.stable])
             if self.on_stable is not None:
                 self.on_stable(list(out.stable))
             out.stable.clear()
-        if out.k_stable:
-            self.queue.extend([(KNOWN_EVENT, tag) for tag in out.k_stable])
-            out.k_stable.clear()
         if out.reject:
             refused = list(out.reject)
             self.counts["rejected"] += len(refused)

@@ -190,15 +190,16 @@ class Ledger:
         )  # fmt: skip
         self._journal.checkpoint(made)
         self._dirty = False
-        self._due_bytes = max(self._checkpoint_bytes, CHECKPOINT_FACTOR * len(made))
+        if self._checkpoint_bytes:  # 0: at every commit, which tests want
+            self._due_bytes = max(self._checkpoint_bytes, CHECKPOINT_FACTOR * len(made))
 
     def close(self) -> None:
         """Commit what is staged and let go."""
         self._journal.close()
 
     def _append(self, entry: Entry) -> None:
+        self._dirty = True  # first: if it fails, the next commit must fail too
         self._journal.append(_encode(entry))
-        self._dirty = True
 
     def _write_events(self) -> None:
         if self._events:
@@ -241,7 +242,9 @@ class _Recovery:
         self._collect()
         found.ready = list(self.ready.values())
         found.told = [tag for tag in self.stable.values() if tag.gone < 0]
-        found.known = [tag for tag in self.k_stable.values() if tag.packed not in self.known]
+        found.known = [
+            tag for tag in self.k_stable.values() if tag.gone < 0 and tag.packed not in self.known
+        ]
         return found
 
     def _begin(self, made: Checkpoint) -> None:

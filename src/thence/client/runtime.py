@@ -13,18 +13,25 @@ import random
 import time
 from collections.abc import Callable
 
+from thence.client.delay import DelayedTransport
 from thence.client.driver import Driver
 from thence.client.hub import Hub
 from thence.config.node import NodeConfig
 from thence.errors import LocalProtocolError, UnreachableError, UnusableInputError
 from thence.link.faults import Faults
 from thence.link.options import LinkOptions
-from thence.telemetry.logs import event
+from thence.telemetry.logs import LINK, event
 from thence.transport.base import Connection, Listener, Transport, Url
 from thence.transport.registry import TransportOptions, make_transport
 from thence.transport.watch import Limits
 
 LOGGER = logging.getLogger("thence.node")
+NOTES = {
+    "unreachable": (logging.getLogger(LINK), logging.DEBUG),  # again and again, while it is away
+    "refused": (LOGGER, logging.WARNING),
+    "refused by": (LOGGER, logging.WARNING),
+    "journal": (LOGGER, logging.ERROR),
+}
 
 Watcher = Callable[[], None]
 """Called at the end of each turn."""
@@ -83,6 +90,8 @@ class Runtime:
         found = self._transports.get(scheme)
         if found is None:
             found = make_transport(scheme, transport_options(self.config, self._report))
+            if self.config.faults.delay_to:
+                found = DelayedTransport(found, self.config.faults.delay_to, self._who)
             self._transports[scheme] = found
         return found
 
@@ -175,9 +184,13 @@ class Runtime:
         self.hub.add(driver)
         self.turn()
 
+    def _who(self, connection: Connection) -> str:
+        link = self.hub.links.get(connection)
+        return "" if link is None else link.peer or link.expected
+
     def _note(self, what: str, who: str, detail: str) -> None:
-        level = logging.DEBUG if what in ("unreachable", "refused by") else logging.INFO
-        event(LOGGER, level, what, peer=who, detail=detail)
+        logger, level = NOTES.get(what, (LOGGER, logging.INFO))
+        event(logger, level, what, peer=who, detail=detail)
 
     def _report(self, what: str, detail: str) -> None:
         self.hub.refused[what] = self.hub.refused.get(what, 0) + 1

@@ -3,39 +3,123 @@
 A message is tagged at the call, after everything that the application has *taken*: what waits in a
 queue of the library is not before it.  Events are taken one at a time, by ``async for`` or by
 callbacks, and the context moves when they are.
+
+``Group(name, ...)`` is a node with one group; ``Node.group`` gives the groups of a node that has
+several.  Both are the same thing to an application.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Iterable
+from collections.abc import AsyncIterator, Callable, Iterable, Sequence
+from types import TracebackType
 from typing import Any
 
 from thence.client.driver import Driver
 from thence.client.events import Delivered, Event, Stable
 from thence.client.runtime import Runtime
-from thence.errors import Full, LocalProtocolError, ThenceError
+from thence.client.station import DEFAULT_GROUP, Station, node_config
+from thence.client.status import LagMeter
+from thence.config import NodeConfig
+from thence.engine.base import EngineOptions
+from thence.errors import Full, JournalError, LocalProtocolError, ThenceError
 
 Callback = Callable[[Any], None]
+Waiters = list[asyncio.Future[None]]
 
 
 class Group:
-    """One group.  Made by ``Node.group``; one event loop."""
+    """One group, in one event loop.
 
-    def __init__(self, driver: Driver, runtime: Runtime) -> None:
-        self._driver = driver
-        self._runtime = runtime
+    ``async with Group("a", listen="tcp://127.0.0.1:7001", peers={"b": "tcp://127.0.0.1:7002"}) as
+    group: await group.broadcast(b"hello")``
+    """
+
+    _driver: Driver
+    _runtime: Runtime
+
+    def __init__(
+        self,
+        name: str = "",
+        *,
+        group: str = DEFAULT_GROUP,
+        members: Sequence[str] | None = None,
+        engine: str | None = None,
+        options: EngineOptions | None = None,
+        config: NodeConfig | None = None,
+        **settings: Any,
+    ) -> None:
+        """A node of this name with one group; it starts with ``async with``, or ``start``.
+
+        ``settings`` are fields of ``NodeConfig``: ``listen``, ``peers``, ...; ``data`` and
+        ``trace`` name folders.  ``members``: all of the group, by default this node and its peers.
+        """
+        self._station = Station(node_config(name, config, settings))
+        self._wanted = (group, members, engine, options)
+        self._owns_station = True
+        self._prepare()
+
+    def _prepare(self) -> None:
         self._something = asyncio.Event()
-        self._room: list[asyncio.Future[None]] = []
-        self._stable: dict[Any, list[asyncio.Future[None]]] = {}
+        self._room: Waiters = []
+        self._stable: dict[Any, Waiters] = {}
         self._known: list[tuple[Any, int, asyncio.Future[None]]] = []
+        self._turns: Waiters = []
+        """Done at the end of the turn."""
+        self._broken: Waiters = []
         self._on_deliver: Callback | None = None
         self._on_stable: Callback | None = None
+        self._meter: LagMeter | None = None
+        self._closing = False
         self._closed = False
-        self._reading = False
+
+    @classmethod
+    def of(cls, driver: Driver, station: Station) -> Group:
+        """The group of a node that has several; ``Node.group`` makes it."""
+        group = cls.__new__(cls)
+        group._station = station
+        group._owns_station = False
+        group._prepare()
+        group._attach(driver)
+        return group
+
+    def _attach(self, driver: Driver) -> None:
+        station = self._station
+        self._driver = driver
+        self._runtime = station.runtime
+        if station.status is not None and driver.spec.name == "tagged":
+            self._meter = station.status.meter(driver.group)
         driver.on_room = self._wake_room
         driver.on_stable = self._wake_stable
-        runtime.watch(self._end_of_turn)
+        self._runtime.watch(self._end_of_turn)
+
+    def __getattr__(self, name: str) -> Any:
+        if name in ("_driver", "_runtime"):
+            raise LocalProtocolError("the group is not started: use `async with`, or await start()")
+        raise AttributeError(f"'Group' has no attribute {name!r}")
+
+    async def start(self) -> Group:
+        """Listen, begin to dial, and take part in the group."""
+        if not self._owns_station:
+            raise LocalProtocolError("its node has started this group")
+        await self._station.start()
+        try:
+            self._attach(self._station.open(*self._wanted))
+        except BaseException:
+            await self._station.stop()
+            raise
+        return self
+
+    async def __aenter__(self) -> Group:
+        return await self.start()
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        await self.aclose(drain_s=None if kind is None else 0.0)
 
     # ---- sending ---------------------------------------------------------------------------------
 
@@ -43,6 +127,16 @@ class Group:
     def name(self) -> str:
         """Of the group."""
         return self._driver.group
+
+    @property
+    def node(self) -> str:
+        """The name of this node."""
+        return self._driver.name
+
+    @property
+    def addresses(self) -> list[str]:
+        """Where this node listens, with the ports that were chosen."""
+        return [str(listener.url) for listener in self._runtime.listeners]
 
     @property
     def members(self) -> tuple[str, ...]:
@@ -72,6 +166,7 @@ class Group:
 
     async def _send(self, payload: bytes, how: dict[str, Any]) -> Any:
         while True:
+            self._must_be_open()
             try:
                 tag = self._driver.broadcast(payload, self._runtime.now, **how)
                 break
@@ -131,10 +226,11 @@ class Group:
     async def next(self) -> Event:
         """The next event."""
         while True:
+            if self._closed:
+                raise self._closed_error()
             event = self.take()
             if event is not None:
                 return event
-            self._must_be_open()
             self._something.clear()
             await self._something.wait()
 
@@ -177,11 +273,16 @@ class Group:
         while driver.queue or driver.has_events:
             event = driver.take(now)
             took = True
-            if type(event) is Delivered:
-                if deliver is not None:
-                    deliver(event.tag)
-            elif type(event) is Stable and stable is not None:
-                stable(event.tag)
+            try:
+                if type(event) is Delivered:
+                    if deliver is not None:
+                        deliver(event.tag)
+                elif type(event) is Stable and stable is not None:
+                    stable(event.tag)
+            except Exception as error:  # the application's; the node goes on
+                self._runtime.loop.call_exception_handler(
+                    {"message": f"a callback of the group {self.name} failed", "exception": error}
+                )
         if took and driver.auto_confirm:
             driver.take(now)  # nothing is there: it confirms the last
             self._runtime.turn()
@@ -190,7 +291,8 @@ class Group:
 
     async def until_stable(self, tag: Any) -> None:
         """Until this message is known to be stable here."""
-        if tag.gone >= 0 or self._driver.is_stable(tag):
+        self._must_have("tagged")
+        if self._driver.is_stable(tag):
             return
         waiter = self._runtime.loop.create_future()
         self._stable.setdefault(tag, []).append(waiter)
@@ -198,6 +300,7 @@ class Group:
 
     async def until(self, tag: Any, k: int) -> None:
         """Until at least ``k`` members, this one included, are known to have consumed it."""
+        self._must_have("tagged")
         if not 1 <= k <= len(self.members):
             raise LocalProtocolError(f"k is 1 to {len(self.members)}, the members of the group")
         if self._driver.known_by(tag) >= k:
@@ -206,34 +309,133 @@ class Group:
         self._known.append((tag, k, waiter))
         await waiter
 
-    # ---- inside ----------------------------------------------------------------------------------
+    async def until_connected(self, *members: str) -> None:
+        """Until these members (default: all) can be reached at the same time."""
+        wanted = {*members} or {*self.members} - {self.node}
+        while not wanted <= {*self.connected}:
+            if self._closed:
+                raise self._closed_error()
+            turn = self._runtime.loop.create_future()
+            self._turns.append(turn)
+            await turn
+
+    async def until_broken(self) -> None:
+        """Until this node cannot go on: JournalError then.  Returns when the group is closed."""
+        if self._driver.failed:
+            raise JournalError(self._driver.failed)
+        if not self._closed:
+            waiter = self._runtime.loop.create_future()
+            self._broken.append(waiter)
+            await waiter
+
+    # ---- the end ---------------------------------------------------------------------------------
+
+    async def drain(self, drain_s: float | None = None) -> bool:
+        """Take no more broadcasts, and wait until the members have what was sent; whether they do.
+
+        At most ``drain_s`` seconds (default: the setting ``timing.drain_s``).  With a journal only
+        for members that are connected: the others get it from the next start of this node.
+        """
+        self._closing = True
+        self._fail(self._room, self._closed_error())
+        self._runtime.turn()
+        limit = self._station.config.timing.drain_s if drain_s is None else drain_s
+        try:
+            async with asyncio.timeout(limit):
+                while not (self._closed or self._driver.failed or self._driver.is_drained):
+                    turn = self._runtime.loop.create_future()
+                    self._turns.append(turn)
+                    await turn
+        except TimeoutError:
+            pass
+        return self._driver.is_drained
+
+    async def aclose(self, drain_s: float | None = None, ended: bool = False) -> None:
+        """Drain, say goodbye, let go.  ``ended``: write into the trace that it is complete.
+
+        Groups of a node are closed by their node.
+        """
+        if not self._owns_station:
+            raise LocalProtocolError(f"the node of {self.name} closes it")
+        if "_driver" not in self.__dict__ or self._closed:
+            return
+        if self._station.status is not None:
+            self._station.status.stopping = True
+        await self.drain(drain_s)
+        await self._station.stop()
+        self.close(ended)
 
     def close(self, ended: bool = False) -> None:
-        """Let go; the node does this when it stops."""
+        """Write down what there is and let go; once the network is gone."""
         if self._closed:
             return
-        self._closed = True
-        self._driver.close(self._runtime.now, ended)
-        error = ThenceError(f"the group {self.name} is closed")
-        waiting = [*self._room, *(w for some in self._stable.values() for w in some)]
-        for waiter in [*waiting, *(w for _, _, w in self._known)]:
-            if not waiter.done():
-                waiter.set_exception(error)
-        self._something.set()
+        if ended and not self._driver.failed:
+            self._driver.flush(self._runtime.now)
+            if self._on_deliver is not None or self._on_stable is not None:
+                self._pump()
+        self._closed = self._closing = True
+        error = self._closed_error()
+        try:
+            self._driver.close(self._runtime.now, ended)
+        finally:
+            self._fail([w for some in self._stable.values() for w in some], error)
+            self._fail([w for _, _, w in self._known], error)
+            for waiter in [*self._turns, *self._broken]:
+                if not waiter.done():
+                    waiter.set_result(None)
+            self._fail(self._room, error)
+            self._something.set()
+
+    # ---- inside ----------------------------------------------------------------------------------
 
     def _must_be_open(self) -> None:
-        if self._closed:
-            raise LocalProtocolError(f"the group {self.name} is closed")
+        if self._closing:
+            raise self._closed_error()
+
+    def _closed_error(self) -> ThenceError:
+        if "_driver" in self.__dict__ and self._driver.failed:
+            return JournalError(self._driver.failed)
+        return LocalProtocolError(f"the group {self.name} is closed, or about to be")
+
+    def _must_have(self, engine: str) -> None:
+        if self._driver.spec.name != engine:
+            raise LocalProtocolError(f"only the engine {engine} can say that of a message")
+
+    @staticmethod
+    def _fail(waiters: Waiters, error: ThenceError) -> None:
+        for waiter in waiters:
+            if not waiter.done():
+                waiter.set_exception(error)
+        waiters.clear()
 
     def _end_of_turn(self) -> None:
         if self._closed:
             return
-        if self._on_deliver is not None or self._on_stable is not None:
+        driver = self._driver
+        if driver.failed:
+            self._break()
+        elif self._on_deliver is not None or self._on_stable is not None:
             self._pump()
-        elif self._driver.has_events:
+        elif driver.has_events:
             self._something.set()
         if self._known:
             self._wake_known()
+        if self._turns:
+            turns, self._turns = self._turns, []
+            for waiter in turns:
+                if not waiter.done():
+                    waiter.set_result(None)
+        if self._meter is not None:
+            self._meter.turn(driver.client.past.clock, self._runtime.now)
+
+    def _break(self) -> None:
+        """This node cannot go on: everybody who waits is told."""
+        error = JournalError(self._driver.failed)
+        self._fail(self._room, error)
+        self._fail([w for some in self._stable.values() for w in some], error)
+        self._fail([w for _, _, w in self._known], error)
+        self._fail(self._broken, error)
+        self._something.set()  # taking an event raises it too
 
     def _wake_room(self) -> None:
         waiting, self._room = self._room, []
@@ -242,6 +444,8 @@ class Group:
                 waiter.set_result(None)
 
     def _wake_stable(self, tags: list[Any]) -> None:
+        if self._meter is not None:
+            self._meter.stable(tags, self._runtime.now)
         if not self._stable:
             return
         for tag in tags:

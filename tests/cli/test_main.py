@@ -46,8 +46,8 @@ def run(*words: str, **env: str) -> subprocess.CompletedProcess[str]:
 
 def test_table_and_folder_agree():
     files = {path.stem for path in Path(cli.__file__).parent.glob("*.py")} - {"__init__", "main"}
-    # follow is a mode of check; progress is a bar for all of them
-    assert files - {"follow", "progress"} == set(cli.COMMANDS)
+    # follow is a mode of check; progress is a bar for all of them; process is what node and chat are
+    assert files - {"follow", "progress", "process"} == set(cli.COMMANDS)
 
 
 @pytest.mark.parametrize("name", cli.COMMANDS)

@@ -33,15 +33,21 @@ OPTIONAL: Final = frozenset(
 )
 
 
+TOPICS: Final = ("link", "order")  # of --debug, as in config/node.py, which is not loaded here
+
+
 class Command(NamedTuple):
     """Where a subcommand lives, ``module:function``, and its line in ``thence --help``."""
 
     target: str
     summary: str
+    is_node: bool = False
+    """It takes the settings of a node, among them ``--debug TOPIC``."""
 
 
 COMMANDS: Final[dict[str, Command]] = {
     "demo": Command("thence.cli.demo:command", "Run a group, check its logs, show what happened"),
+    "node": Command("thence.cli.node:command", "Run one member of a group", is_node=True),
     "simulate": Command("thence.cli.simulate:command", "Simulate a group from a seed, keep traces"),
     "check": Command("thence.cli.check:command", "Check traces against the rules of causality"),
     "ingest": Command("thence.cli.ingest:command", "Turn logs into a table that Spark can query"),
@@ -76,9 +82,15 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _take_debug(words: list[str]) -> tuple[list[str], bool]:
-    """Split off ``--debug``, allowed anywhere before ``--``."""
+    """Split off ``--debug``, allowed anywhere before ``--``; a node's ``--debug link`` stays."""
     end = words.index("--") if "--" in words else len(words)
-    options = [word for word in words[:end] if word != "--debug"]
+    is_node = bool(words) and words[0] in COMMANDS and COMMANDS[words[0]].is_node
+    following = [*words[1:end], ""]
+    options = [
+        word
+        for word, after in zip(words[:end], following, strict=False)
+        if word != "--debug" or (is_node and after in TOPICS)
+    ]
     return options + words[end:], len(options) < end
 
 

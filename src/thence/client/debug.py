@@ -9,10 +9,9 @@ import logging
 from collections.abc import Callable, Sequence
 from typing import Any, Final
 
-from thence.causal.dot import SEQ_BITS, SEQ_MAX, Dot
+from thence.causal.dot import Dot
 from thence.client.runtime import Runtime
 from thence.client.tracing import Tracing
-from thence.engine.streams import STREAM_BASE
 from thence.message import Phantom, WireMessage
 from thence.telemetry.logs import LINK, ORDER, event
 
@@ -100,24 +99,16 @@ class _OrderWatch:
             if held == self._held.get(driver.group, []):
                 continue
             self._held[driver.group] = held
-            names = driver.members.names
             first = {}
             if waiting:
                 first = {
-                    "first": _dot(names, driver, waiting[0].dot),
-                    "waits_for": _dot(names, driver, waiting[0].missing),
+                    "first": driver.dot(waiting[0].dot),
+                    "waits_for": driver.dot(waiting[0].missing),
                 }
             event(
                 _order, logging.DEBUG, "hold-back queue", group=driver.group, held=len(held),
                 **first,
             )  # fmt: skip
-
-
-def _dot(names: Sequence[str], driver: Any, packed: int) -> Dot:
-    if packed >> SEQ_BITS >= STREAM_BASE:
-        found: Dot = driver.client.past.dot_of(packed)
-        return found
-    return Dot(names[packed >> SEQ_BITS], packed & SEQ_MAX)
 
 
 class _NoLog:

@@ -22,6 +22,7 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from typing import Any, Final
 
+from thence.causal.dot import SEQ_BITS, SEQ_MAX, Dot
 from thence.causal.members import Members
 from thence.client.events import Blocked, Connected, Delivered, Disconnected, Event, Known, Stable
 from thence.client.exchange import Exchange
@@ -38,6 +39,7 @@ from thence.config.node import FlowConfig, TimingConfig
 from thence.engine.base import EngineOptions, EngineSpec
 from thence.engine.effects import Effects
 from thence.engine.reject import DUPLICATE, Reject
+from thence.engine.streams import STREAM_BASE
 from thence.engine.tag import STABLE
 from thence.errors import Full, JournalError, LocalProtocolError, TraceError, WireError
 from thence.journal.base import Journal
@@ -271,6 +273,13 @@ class Driver:
         """Tell the others what is confirmed, though there is nothing to send: a phantom."""
         self._phantom_at = now
         self._unsaid = self._speaks
+
+    def dot(self, packed: int) -> Dot:
+        """The name of a message."""
+        if packed >> SEQ_BITS >= STREAM_BASE:
+            named: Dot = self.client.past.dot_of(packed)
+            return named
+        return Dot(self.members.names[packed >> SEQ_BITS], packed & SEQ_MAX)
 
     @property
     def journal_bytes(self) -> int:

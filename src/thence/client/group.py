@@ -15,6 +15,7 @@ from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from types import TracebackType
 from typing import Any
 
+from thence.causal.dot import Dot
 from thence.client.driver import Driver
 from thence.client.events import Delivered, Event, Stable
 from thence.client.runtime import Runtime
@@ -147,6 +148,23 @@ class Group:
     def connected(self) -> tuple[str, ...]:
         """The members that can be reached now."""
         return tuple(self._driver.connected)
+
+    @property
+    def sent(self) -> int:
+        """Messages that were broadcast here since this start of the node."""
+        return self._driver.counts["sent"]
+
+    def behind(self) -> list[str]:
+        """The members that lack something that was sent here."""
+        last = self._driver.exchange.outbox.last
+        return [flow.name for flow in self._driver.exchange.peers if flow.acked < last]
+
+    def waiting(self) -> list[tuple[Dot, Dot]]:
+        """Messages that are held back, each with one that is missing before it."""
+        driver = self._driver
+        return [
+            (driver.dot(each.dot), driver.dot(each.missing)) for each in driver.engine.waiting()
+        ]
 
     async def broadcast(
         self,

@@ -46,7 +46,7 @@ def run(*words: str, **env: str) -> subprocess.CompletedProcess[str]:
 
 def test_table_and_folder_agree():
     files = {path.stem for path in Path(cli.__file__).parent.glob("*.py")} - {"__init__", "main"}
-    # follow is a mode of check; progress is a bar for all of them; process is what node and chat are
+    # follow is a mode of check, progress a bar for all, process what node and chat share
     assert files - {"follow", "progress", "process"} == set(cli.COMMANDS)
 
 

@@ -22,7 +22,7 @@ from thence.sim.network import Distribution, NetworkOptions, Partition, SlowLink
 from thence.sim.run import SimulationOptions, SimulationResult, run_info, simulate
 from thence.sim.workload import Pacing, WorkloadOptions
 from thence.trace.record import info_from_json
-from thence.trace.writer import Form, RunWriter
+from thence.trace.writer import CLOSED_FILE, Form, RunWriter
 
 LONG_DELIVERIES = 100_000
 """Runs of at least so many show their progress on a terminal."""
@@ -205,8 +205,8 @@ def run_to(
             return simulate(options, writer, check=oracle, watchers=watching)
 
 
-# What RunWriter names its segments: the node, a number, the form.
-SEGMENT = re.compile(r".+-\d{6,}\.(parquet|jsonl)(\.partial)?")
+# What RunWriter and ResumableLog name their segments: the node, a number, the form.
+SEGMENT = re.compile(r".+-\d{6,}\.(parquet|jsonl)(\.partial|\.open)?")
 
 
 def prepare(out: Path, overwrite: bool) -> None:
@@ -226,7 +226,8 @@ def prepare(out: Path, overwrite: bool) -> None:
         raise UnusableInputError(
             f"{out} holds no trace (no readable run.json): choose another folder"
         ) from None
-    trace = [path for path in old if path.name == "run.json" or SEGMENT.fullmatch(path.name)]
+    own = ("run.json", CLOSED_FILE)
+    trace = [path for path in old if path.name in own or SEGMENT.fullmatch(path.name)]
     for path in old:
         if path.suffix in (".parquet", ".jsonl") and path not in trace:
             raise UnusableInputError(

@@ -477,6 +477,11 @@ class Driver:
         self.engine.flush(self._out)
         self._carry_out(now)
 
+    def sample(self, now: float) -> None:
+        """Write into the trace how much metadata there is."""
+        if self._trace is not None:
+            self._trace.sample(self._us(now), self.engine.words())
+
     def _say(self, now: float) -> None:
         """Make the phantom that is due, for every peer that is there."""
         ledger, trace = self._ledger, self._trace

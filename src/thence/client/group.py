@@ -71,6 +71,7 @@ class Group:
         self._on_deliver: Callback | None = None
         self._on_stable: Callback | None = None
         self._meter: LagMeter | None = None
+        self._sample_at: float | None = None
         self._closing = False
         self._closed = False
 
@@ -90,6 +91,8 @@ class Group:
         self._runtime = station.runtime
         if station.status is not None and driver.spec.name == "tagged":
             self._meter = station.status.meter(driver.group)
+        if station.config.trace.folder is not None and station.config.trace.sample_s:
+            self._sample_at = self._runtime.now
         driver.on_room = self._wake_room
         driver.on_stable = self._wake_stable
         self._runtime.watch(self._end_of_turn)
@@ -391,6 +394,8 @@ class Group:
             self._driver.flush(self._runtime.now)
             if self._on_deliver is not None or self._on_stable is not None:
                 self._pump()
+            if self._sample_at is not None:
+                self._driver.sample(self._runtime.now)
         self._closed = self._closing = True
         error = self._closed_error()
         try:
@@ -445,6 +450,9 @@ class Group:
                     waiter.set_result(None)
         if self._meter is not None:
             self._meter.turn(driver.client.past.clock, self._runtime.now)
+        if self._sample_at is not None and self._sample_at <= self._runtime.now:
+            self._sample_at = self._runtime.now + self._station.config.trace.sample_s
+            driver.sample(self._runtime.now)
 
     def _break(self) -> None:
         """This node cannot go on: everybody who waits is told."""

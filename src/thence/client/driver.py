@@ -163,8 +163,11 @@ class Driver:
         if self._trace is not None:
             self._trace.sent(self._us(now), tag, message)
         self.counts["sent"] += 1
-        self._unsaid = False
-        self._phantom_at = None
+        aside = getattr(message, "aside", None)
+        if aside is None or not (aside.stream or aside.to):
+            # Only what is for everyone says what was consumed; streams and multicasts do not.
+            self._unsaid = False
+            self._phantom_at = None
         self._carry_out(now)
         return tag
 

@@ -145,7 +145,7 @@ class OrderLog(Tracing):
         self._inner = inner or Tracing(log, names, False)
 
     def sent(self, now_us: int, tag: Any, message: WireMessage) -> None:
-        self._say("sent", dot=self._dot(tag), after=_joined(tag.context))
+        self._say("sent", dot=self._dot(tag), after=_stamp(tag))
         self._inner.sent(now_us, tag, message)
 
     def arrived(self, now_us: int, messages: Sequence[WireMessage]) -> None:
@@ -156,7 +156,7 @@ class OrderLog(Tracing):
 
     def ready(self, now_us: int, tags: Sequence[Any]) -> None:
         for tag in tags:
-            self._say("ready", dot=self._dot(tag), after=_joined(tag.context))
+            self._say("ready", dot=self._dot(tag), after=_stamp(tag))
         self._inner.ready(now_us, tags)
 
     def delivered(self, now_us: int, tag: Any) -> None:
@@ -189,3 +189,9 @@ class OrderLog(Tracing):
 
 def _joined(dots: Sequence[Any]) -> str:
     return ",".join(map(str, dots)) or "-"
+
+
+def _stamp(tag: Any) -> str:
+    """Its immediate predecessors, or the vector of an engine that tags by vectors."""
+    vector = getattr(tag, "vector", None)
+    return str(list(vector)) if vector is not None else _joined(getattr(tag, "context", ()))

@@ -120,7 +120,7 @@ class Station:
             from thence.trace.resumable import ResumableLog
 
             log = ResumableLog(folder, group, self.config.name, at=at, form=config.form)
-            return Tracing(log, names, config.payload)
+            return Tracing(log, names, config.payload, over=ENGINES[engine].tags == "over")
 
         return debug_tracing(group, names, make) if debugs else make
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from thence.causal.context import Frontier
 from thence.causal.dot import SEQ_BITS, SEQ_MAX, Dot
 from thence.engine.streams import STREAM_BASE
 from thence.message import Message, Phantom, VectorMessage, WireMessage
@@ -29,10 +30,15 @@ from thence.wire.codec import metadata_bytes
 class Tracing:
     """Writes the log of one node.  Times are microseconds of the node's clock."""
 
-    def __init__(self, log: ResumableLog, names: Sequence[str], payloads: bool) -> None:
+    def __init__(
+        self, log: ResumableLog, names: Sequence[str], payloads: bool, over: bool = False
+    ) -> None:
+        """``over``: the engine's vectors count more than its application saw."""
         self.log = log
         self._names = names
         self._payloads = payloads
+        self._over = over
+        self._frontier = Frontier()  # for engines that tag by vectors
 
     def sent(self, now_us: int, tag: Any, message: WireMessage) -> None:
         """The application broadcast."""
@@ -43,8 +49,10 @@ class Tracing:
             if message.to:
                 recipients = [self._names[slot] for slot in message.to]
             context = self.context_of(message)
+        elif isinstance(message, VectorMessage):
+            context = self._context_of(tag, message)
         else:
-            context = [self._named(d) for d in tag.predecessors or ()]
+            context = []
         self.log.append(
             SEND,
             now_us,
@@ -78,6 +86,8 @@ class Tracing:
     def delivered(self, now_us: int, tag: Any) -> None:
         """The application took it."""
         self.log.append(DELIVER, now_us, self._dot(tag))
+        if tag.vector is not None and not self._over:
+            self._frontier.consume_vector(tag.origin << SEQ_BITS | tag.seq, tag.vector)
 
     def told(self, now_us: int, tag: Any) -> None:
         """The application was told that it is stable."""
@@ -110,6 +120,17 @@ class Tracing:
         dots = [self._named(packed) for packed in message.context]
         dots += [self._dot_of(d.slot, d.stream, d.seq) for d in message.stream_context]
         return sorted(dots)
+
+    def _context_of(self, tag: Any, message: VectorMessage) -> list[Dot]:
+        """What the vector stands for.  One that counts more than its application saw is logged
+        whole: what was seen by then cannot be told from it."""
+        if self._over:
+            counts = list(message.vector)
+            counts[message.origin] -= 1
+            return [self._named(slot << SEQ_BITS | seq) for slot, seq in enumerate(counts) if seq]
+        context = [self._named(packed) for packed in self._frontier.context()]
+        self._frontier.send(tag.origin << SEQ_BITS | tag.seq)
+        return context
 
     def _named(self, packed: int) -> Dot:
         return Dot(self._names[packed >> SEQ_BITS], packed & SEQ_MAX)

@@ -39,22 +39,19 @@ class LinkPipe:
         self.address = f"sim://{peer}"
         self.peer_name: str | None = None
         self.dialled = dialled
+        self.backlog_bytes = 0
         self.announced = not dialled
         """The hub was told of it."""
         self.open = True
         self._reader = FrameReader(FRAME_BYTES_MAX)
         self._wake = float("inf")
 
-    @property
-    def backlog_bytes(self) -> int:
-        """Accepted and not acknowledged."""
-        return self.link.backlog_bytes
-
     def send(self, data: bytes) -> None:
         """Bytes for the other end; they leave at the end of the turn."""
         if self.open:
             self.owner.leaves(self, data)
             self.link.send(data)
+            self.backlog_bytes = self.link.backlog_bytes
             self.world.at(self.world.now, self.pump, None)
 
     def trust(self) -> None:
@@ -94,6 +91,7 @@ class LinkPipe:
         now = self.world.now
         for datagram in self.link.outgoing(now):
             self.socket.put(self.peer.name, datagram)
+        self.backlog_bytes = self.link.backlog_bytes
         self._announce()
         if self.link.closed:
             self._over()

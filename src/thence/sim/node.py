@@ -67,12 +67,15 @@ class NodesOptions(msgspec.Struct, frozen=True, kw_only=True):
     """Applications confirm by themselves, late and in lots."""
     slow: bool = False
     """One application takes events rarely."""
+    turn_s: float = 0.0
+    """What happens within up to so long is one turn; 0: everything is a turn of its own."""
     eager: bool = False
     """Applications take and send in the turn in which something arrives."""
     streams: bool = False
     multicasts: bool = False
     """Some messages are for some members only."""
     stability: bool = True
+    stability_batch: int = 0
     k: int = 0
     engine: str = "tagged"
     weather: Weather | None = None
@@ -153,7 +156,10 @@ class Part:
             self.journal = MemoryJournal(self.disk, Identity(self.group, self.node.name))
         self.driver = driver = Driver(
             self.group, self.names, self.node.name, ENGINES[options.engine], now,
-            options=EngineOptions(stability=options.stability, k=options.k), flow=options.flow,
+            options=EngineOptions(
+                stability=options.stability, stability_batch=options.stability_batch, k=options.k
+            ),
+            flow=options.flow,
             timing=TIMING, journal=self.journal, checkpoint_bytes=options.checkpoint_bytes,
             trace=lambda at: Tracing(
                 MemoryLog(self.group, self.node.name, self.records, at),  # type: ignore[arg-type]
@@ -267,6 +273,7 @@ class SimNode:
         self.socket: Socket | None = None
         self.failures = 0
         self._wake = float("inf")
+        self._turning = False
 
     def start(self, _: Any = None) -> None:
         """Begin, or come back from what the disks have."""
@@ -292,6 +299,7 @@ class SimNode:
             self.socket = Socket(self, self.options.weather)
         self.is_up = True
         self._wake = float("inf")
+        self._turning = False
         self.turn(lambda now: None)
 
     def kill(self, _: Any = None) -> None:
@@ -313,26 +321,43 @@ class SimNode:
     # ---- turns -----------------------------------------------------------------------------------
 
     def turn(self, work: Callable[[float], Any], by_application: bool = False) -> Any:
-        """One turn of the node's loop; what the work gave, None if the node did not survive it."""
-        now = self.world.now
+        """Do this in a turn of the node's loop; what it gave, None if the node did not survive."""
         result = None
         try:
-            try:
-                result = work(now)
-            except JournalError:
-                if not by_application:
-                    raise
+            result = work(self.world.now)
+        except JournalError:
+            if not by_application:
+                raise
+        except Crashed:
+            self.kill()
+            return None
+        if not self.options.turn_s:
+            return result if self._end_turn(self.life) else None
+        if not self._turning:
+            self._turning = True
+            self.world.after(
+                self.world.chance.random() * self.options.turn_s, self._end_turn, self.life
+            )
+        return result
+
+    def _end_turn(self, life: int) -> bool:
+        """Write down what happened and let it out; whether the node survived."""
+        if not self.is_up or life != self.life:
+            return False
+        self._turning = False
+        now = self.world.now
+        try:
             self.hub.tick(now)
             self.hub.flush(now)
         except Crashed:
             self.kill()
-            return None
+            return False
         for part in self.parts.values():
             if not part.driver.failed:  # each group has its own journal
                 part.view.turned()
         if any([part.driver.failed for part in self.parts.values()]):
             self._stop(now)
-            return None
+            return False
         self._check()
         for peer, _ in self.hub.dials(now):
             self.world.after(self.world.latency(), self.dial, (peer, self.life))
@@ -340,7 +365,7 @@ class SimNode:
         if due is not None and due < self._wake:
             self._wake = max(due, now)
             self.world.at(self._wake, self.wake, (self.life, self._wake))
-        return result
+        return True
 
     def _stop(self, now: float) -> None:
         """A journal failed: the application is told so, and stops the node."""

@@ -51,7 +51,7 @@ class World:
         self.chance = Random(options.seed)
         self.now = 0.0
         self._planned = 0
-        self._queue: list[tuple[float, int, Callable[[Any], None], Any]] = []
+        self._queue: list[tuple[float, int, Callable[[Any], object], Any]] = []
         self.names = node_names(options.nodes)
         self.cut: frozenset[str] = frozenset()
         """One side of a partition; empty when there is none."""
@@ -77,12 +77,12 @@ class World:
 
     # ---- time and chance -------------------------------------------------------------------------
 
-    def at(self, time: float, action: Callable[[Any], None], argument: Any) -> None:
+    def at(self, time: float, action: Callable[[Any], object], argument: Any) -> None:
         """Plan something."""
         self._planned += 1
         heappush(self._queue, (max(time, self.now), self._planned, action, argument))
 
-    def after(self, delay: float, action: Callable[[Any], None], argument: Any) -> None:
+    def after(self, delay: float, action: Callable[[Any], object], argument: Any) -> None:
         """Plan something for later."""
         self.at(self.now + delay, action, argument)
 

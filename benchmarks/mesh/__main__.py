@@ -29,6 +29,7 @@ import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from itertools import pairwise
 from typing import Any
 
 from benchmarks.mesh.fleet import Fleet
@@ -131,18 +132,19 @@ def contest(fleet: dict[str, Fleet], nodes: int, rounds: int, bars: Bars) -> Non
 
 def latency(fleet: dict[str, Fleet], nodes: int, bars: Bars) -> None:
     """From the call to the function that is called, in another process."""
-    p50: dict[str, list[float]] = {"thence": [], "raw": []}
-    p99: dict[str, list[float]] = {"thence": [], "raw": []}
+    kinds = ("thence", "raw")
+    p50: dict[str, list[float]] = {kind: [] for kind in kinds}
+    p99: dict[str, list[float]] = {kind: [] for kind in kinds}
     order = {"do": "pace", "per_second": LATENCY_RATE / nodes, "seconds": LATENCY_S}
     offsets = [index / LATENCY_RATE for index in range(nodes)]
     for _ in range(LATENCY_ROUNDS):
-        for kind in p50:
+        for kind in kinds:
             fleet[kind].prepare()
             answers = fleet[kind].ask(order, offset_s=offsets)
             ages = sorted(age for answer in answers for age in answer["ages"])
             p50[kind].append(ages[len(ages) // 2])
             p99[kind].append(ages[len(ages) * 99 // 100])
-    for kind in p50:
+    for kind in kinds:
         middle, high = statistics.median(p50[kind]), statistics.median(p99[kind])
         print(f"  N={nodes} latency at {LATENCY_RATE}/s, {kind:8} p50 {middle:6.0f} us, "
               f"p99 {high:6.0f} us")  # fmt: skip
@@ -159,8 +161,8 @@ def long_run(fleet: Fleet, bars: Bars) -> None:
         for answer in result["answers"]:
             peers = fleet.nodes - 1
             marks = [(got, at) for got, at in answer["marks"] if low <= got // peers <= high]
-            found += [(b - a) / (t - s) for (a, s), (b, t) in zip(marks, marks[1:], strict=False)]
-        return statistics.median(found) * fleet.nodes
+            found += [(b - a) / (t - s) for (a, s), (b, t) in pairwise(marks)]
+        return float(statistics.median(found)) * fleet.nodes
 
     first, late = rate(1_000, 10_000), rate(100_000, LONG_MESSAGES)
     print(f"  N={fleet.nodes}: {first:,.0f} deliveries a second from message 1,000 to 10,000 of "

@@ -28,7 +28,8 @@ class Member:
              str(seconds_max)],
             stdin=subprocess.PIPE, stdout=subprocess.PIPE,
         )  # fmt: skip
-        assert self._process.stdin is not None and self._process.stdout is not None
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
         self._orders, self._answers = self._process.stdin, self._process.stdout
         self._held = b""
 

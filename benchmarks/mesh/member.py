@@ -1,6 +1,6 @@
 """One process of a mesh; orders come on stdin, answers go to stdout, one JSON object a line.
 
-    python -m benchmarks.mesh.member KIND INDEX NODES SECONDS_MAX
+python -m benchmarks.mesh.member KIND INDEX NODES SECONDS_MAX
 """
 
 from __future__ import annotations

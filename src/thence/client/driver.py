@@ -19,7 +19,7 @@ the context moves when it does.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Sequence, Sized
 from typing import Any, Final
 
 from thence.causal.dot import SEQ_BITS, SEQ_MAX, Dot
@@ -82,6 +82,9 @@ class Driver:
         self.client: Any
         self.engine: Any
         self.client, self.engine = spec.make(self.members, self.slot, options)
+        past = getattr(self.client, "past", None)
+        self._window: Sized = () if past is None else past.window
+        self._unstable_max = flow.unstable_messages_max
         self._ledger: Ledger | None = None
         if journal is not None:
             if spec.name != "tagged":
@@ -104,10 +107,13 @@ class Driver:
         self._blocked = False
         self._flush_at: float | None = None
         self._phantom_at: float | None = None
-        self._unsaid = False
+        self.unsaid = False
+        """The application has confirmed a delivery, and nothing was sent since."""
+        self.telling: Any = None
+        """The tag whose stable event a callback is told now."""
         self.rtt_s = 0.0
         """The longest round trip to a peer, as the hub measures it: what timers adapt to."""
-        self._speaks = spec.phantoms and options.stability and len(names) > 1
+        self.speaks = spec.phantoms and options.stability and len(names) > 1
         """Whether it tells others what it has consumed while it has nothing to send."""
         recovered = Recovered(have=[0] * len(names))
         if self._ledger is not None:
@@ -147,13 +153,19 @@ class Driver:
         It is on its way after the next ``commit``.  ``how``: ``after``, ``ordered``, ``stream``
         of the engine's client; ``to``, the names of the members that it is for.
         """
-        self.require_working()
-        self._require_room()
-        self._confirm_up_to(self._numbers)
+        if self.failed:
+            self.require_working()
+        if not self.exchange.has_room() or len(self._window) >= self._unstable_max:
+            self._no_room()
+        if self._open_events or self.telling is not None:
+            self.confirm_all()
         out = self._out
-        if "to" in how:
-            how["to"] = [self.members.slot(name) for name in how["to"]]
-        tag = self.client.broadcast(payload, **how)
+        if not how:
+            tag = self.client.broadcast(payload)
+        else:
+            if "to" in how:
+                how["to"] = [self.members.slot(name) for name in how["to"]]
+            tag = self.client.broadcast(payload, **how)
         self.engine.broadcast(tag, out)
         message = out.send.pop()
         encoded = codec.encode(message)
@@ -163,12 +175,13 @@ class Driver:
         if self._trace is not None:
             self._trace.sent(self._us(now), tag, message)
         self.counts["sent"] += 1
-        aside = getattr(message, "aside", None)
+        aside = getattr(message, "aside", None) if how else None
         if aside is None or not (aside.stream or aside.to):
             # Only what is for everyone says what was consumed; streams and multicasts do not.
-            self._unsaid = False
+            self.unsaid = False
             self._phantom_at = None
-        self._carry_out(now)
+        if out.stable or out.k_stable:
+            self._carry_out(now)
         return tag
 
     def require_working(self) -> None:
@@ -176,9 +189,7 @@ class Driver:
         if self.failed:
             raise JournalError(self.failed)
 
-    def _require_room(self) -> None:
-        if self.has_room:
-            return
+    def _no_room(self) -> None:
         behind = tuple(self.exchange.behind())
         if not self._blocked:
             self._blocked = True
@@ -191,13 +202,12 @@ class Driver:
     @property
     def unstable(self) -> int:
         """Messages that were sent or delivered here and are not told stable."""
-        past = getattr(self.client, "past", None)
-        return 0 if past is None else len(past.window)
+        return len(self._window)
 
     @property
     def has_room(self) -> bool:
         """Whether a broadcast would be taken."""
-        return self.exchange.has_room and self.unstable < self.flow.unstable_messages_max
+        return self.exchange.has_room() and len(self._window) < self._unstable_max
 
     def _unblock(self) -> None:
         if self._blocked and self.has_room:
@@ -254,6 +264,36 @@ class Driver:
             self._open_events.append((self._numbers, DELIVERY, entry))
             self.exchange.taken(entry.origin, entry.payload)
 
+    @property
+    def is_plain(self) -> bool:
+        """Whether events may be handed over in a loop: nobody writes them down one by one."""
+        return (
+            self.auto_confirm
+            and self._ledger is None
+            and self._trace is None
+            and self.spec.multicast  # ``tagged``
+            and not self._notices
+        )
+
+    def handed(self, delivered: int, told: int, now: float) -> None:
+        """So many deliveries and stable events were taken and confirmed (handing.py)."""
+        self._numbers += delivered + told
+        counts = self.counts
+        counts["delivered"] += delivered
+        counts["stable"] += told
+        if delivered:
+            self._quiet(now)
+        if self._blocked:
+            self._unblock()
+
+    def confirm_all(self) -> None:
+        """The application is done with everything that it has taken."""
+        tag = self.telling
+        if tag is not None:
+            self.telling = None
+            self.client.stabilised(tag)
+        self._confirm_up_to(self._numbers)
+
     def confirm(self, event: Event) -> None:
         """The application is done with this event and all before it."""
         self._confirm_up_to(event.number)
@@ -265,7 +305,7 @@ class Driver:
             if ledger is not None:
                 ledger.confirm(kind, tag)
             if kind == DELIVERY:
-                self._unsaid = self._speaks
+                self.unsaid = self.speaks
             elif kind == STABLE_EVENT:
                 self.client.stabilised(tag)
                 self.engine.forget(tag)
@@ -275,7 +315,7 @@ class Driver:
     def announce(self, now: float) -> None:
         """Tell the others what is confirmed, though there is nothing to send: a phantom."""
         self._phantom_at = now
-        self._unsaid = self._speaks
+        self.unsaid = self.speaks
 
     def dot(self, packed: int) -> Dot:
         """The name of a message."""
@@ -393,7 +433,7 @@ class Driver:
         self.engine.receive_many(slot, messages, self._out)
         if self._ledger is not None:
             try:
-                self._ledger.received(slot, flow.have - len(messages) + 1, whole)
+                self._ledger.received(slot, flow.have - len(messages) + 1, bytes(whole))
             except JournalError as error:  # no fault of the peer; ``commit`` says it
                 self.failed = str(error)
                 return
@@ -463,15 +503,15 @@ class Driver:
 
     def tick(self, now: float) -> None:
         """Do what is due; in every turn, because a turn may make something due."""
-        if self._unsaid and self._phantom_at is None:
+        if self.unsaid and self._phantom_at is None:
             low, high = self._timing.phantom_ms_min / 1000, self._timing.phantom_ms_max / 1000
             self._phantom_at = now + min(high, max(low, self.rtt_s))
         if self._flush_at is not None and self._flush_at <= now:
             self.flush(now)
         if self._phantom_at is not None and self._phantom_at <= now:
             self._phantom_at = None
-            if self._unsaid:
-                self._unsaid = False
+            if self.unsaid:
+                self.unsaid = False
                 self._say(now)
 
     def flush(self, now: float) -> None:

@@ -33,7 +33,8 @@ class Exchange:
         outbox: Sequence[bytes],
     ) -> None:
         """``have`` and ``outbox`` are what a journal remembers."""
-        self._config = config
+        self._messages_max, self._bytes_max = config.outbox_messages_max, config.outbox_bytes_max
+        self._batch_bytes_max = config.batch_bytes_max
         self.flows = [Flow(at, name, config, have=have[at]) for at, name in enumerate(names)]
         """By slot, this node's own place included."""
         self.peers = [flow for flow in self.flows if flow.slot != slot]
@@ -47,19 +48,20 @@ class Exchange:
 
     def keep(self, encoded: bytes, message: object) -> None:
         """An own message, for everybody."""
-        assert isinstance(message, Message | VectorMessage)
         hollow = None
-        if isinstance(message, Message) and message.to:
-            hollow = Hollow(frozenset(message.to), codec.encode(hollow_form(message)))
-        self.outbox.append(encoded, talk.message_bytes(message.payload), hollow)
+        if type(message) is Message:
+            if message.aside is not None and message.to:
+                hollow = Hollow(frozenset(message.to), codec.encode(hollow_form(message)))
+        else:
+            assert type(message) is VectorMessage
+        self.outbox.append(encoded, len(message.payload) + talk.MESSAGE_BYTES_EXTRA, hollow)
         if not self.peers:
             self.outbox.release(self.outbox.last)
 
-    @property
     def has_room(self) -> bool:
         """Whether the outbox takes one more."""
-        config, outbox = self._config, self.outbox
-        return len(outbox) < config.outbox_messages_max and outbox.bytes < config.outbox_bytes_max
+        outbox = self.outbox
+        return outbox.count < self._messages_max and outbox.bytes < self._bytes_max
 
     def behind(self) -> list[str]:
         """The members that have acknowledged least: whom a full outbox waits for."""
@@ -81,9 +83,7 @@ class Exchange:
         outbox = self.outbox
         while flow.sent < outbox.last and flow.sent < flow.limit and not congested:
             number = flow.sent + 1
-            last, taken = outbox.reach(
-                number, flow.limit, flow.room, self._config.batch_bytes_max, slot
-            )
+            last, taken = outbox.reach(number, flow.limit, flow.room, self._batch_bytes_max, slot)
             if last < number:
                 break
             found.append(self._data(channel, number, last, slot))
@@ -123,29 +123,34 @@ class Exchange:
 
     def arrived(
         self, slot: int, number: int, batch: memoryview, now: float
-    ) -> tuple[list[Message | VectorMessage], bytes]:
+    ) -> tuple[list[Message | VectorMessage], bytes | memoryview]:
         """The messages of a batch that are new, and the batch of them.  WireError for nonsense."""
         flow = self.flows[slot]
         messages = codec.decode_batch(batch)
+        size = talk.MESSAGE_BYTES_EXTRA * len(messages)
         for message in messages:
             if message.origin != slot:
                 raise WireError(f"a message of slot {message.origin} from slot {slot}")
+            size += len(message.payload)
         skip = flow.have + 1 - number
         if skip < 0:
             raise WireError(f"message {number} after {flow.have}: some are missing")
         if skip:
-            flow.repeated(_bytes_of(messages[:skip]))
+            repeated = _bytes_of(messages[:skip])
+            flow.repeated(repeated)
+            size -= repeated
             messages = messages[skip:]
             if not messages:
                 flow.ack_at = now
                 return [], b""
-            batch = memoryview(b"".join(codec.join_batch([codec.encode(m) for m in messages])))
+            encoded = [codec.encode(message) for message in messages]
+            batch = memoryview(b"".join(codec.join_batch(encoded)))
         if flow.have + len(messages) > flow.told_limit:
             raise WireError(f"{flow.have + len(messages)} messages; {flow.told_limit} were allowed")
-        flow.arrived(len(messages), _bytes_of(messages))
+        flow.arrived(len(messages), size)
         if flow.ack_at is None:
             flow.ack_at = now + ACK_S
-        return messages, bytes(batch)
+        return messages, batch
 
     def hold(self, slot: int, payload: bytes) -> None:
         """A message of a former life waits for the application again."""

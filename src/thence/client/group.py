@@ -17,7 +17,8 @@ from typing import Any
 
 from thence.causal.dot import Dot
 from thence.client.driver import Driver
-from thence.client.events import Delivered, Event, Stable
+from thence.client.events import Event
+from thence.client.handing import hand_over
 from thence.client.runtime import Runtime
 from thence.client.station import DEFAULT_GROUP, Station, node_config
 from thence.client.status import LagMeter
@@ -212,10 +213,15 @@ class Group:
     ) -> Any:
         """The same without waiting: ``Full`` if it would have to.  It is written down at the end of
         this turn of the loop (``synced``)."""
-        self._must_be_open()
-        how = _how(after, ordered, stream)
-        tag = self._driver.broadcast(payload, self._runtime.now, **how)
-        self._runtime.turn()
+        if self._closed:
+            self._must_be_open()
+        runtime = self._runtime
+        if after is None and ordered and not stream:
+            tag = self._driver.broadcast(payload, runtime.now)
+        else:
+            how = _how(after, ordered, stream)
+            tag = self._driver.broadcast(payload, runtime.now, **how)
+        runtime.turn()
         return tag
 
     async def send(self, payload: bytes, to: Iterable[str]) -> Any:
@@ -288,25 +294,15 @@ class Group:
         self._runtime.turn()
 
     def _pump(self) -> None:
-        driver, now = self._driver, self._runtime.now
-        deliver, stable = self._on_deliver, self._on_stable
-        took = False
-        while driver.queue or driver.has_events:
-            event = driver.take(now)
-            took = True
-            try:
-                if type(event) is Delivered:
-                    if deliver is not None:
-                        deliver(event.tag)
-                elif type(event) is Stable and stable is not None:
-                    stable(event.tag)
-            except Exception as error:  # the application's; the node goes on
-                self._runtime.loop.call_exception_handler(
-                    {"message": f"a callback of the group {self.name} failed", "exception": error}
-                )
-        if took and driver.auto_confirm:
-            driver.take(now)  # nothing is there: it confirms the last
-            self._runtime.turn()
+        runtime = self._runtime
+        if hand_over(self._driver, runtime.now, self._on_deliver, self._on_stable, self._failed):
+            runtime.turn()
+
+    def _failed(self, error: Exception) -> None:
+        """A callback of the application raised; the node goes on."""
+        self._runtime.loop.call_exception_handler(
+            {"message": f"a callback of the group {self.name} failed", "exception": error}
+        )
 
     # ---- waiting ---------------------------------------------------------------------------------
 

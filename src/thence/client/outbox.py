@@ -34,27 +34,28 @@ class Outbox:
         """The number of the first that is kept."""
         self.bytes = 0
         """Of the messages that are kept, encoded."""
+        self.count = 0
+        """How many are kept."""
+        self.last = first - 1
+        """The number of the last message, or of the one before ``first``."""
         self._messages: list[bytes] = []
         self._sizes: list[int] = []  # as both ends count them (talk.message_bytes)
+        self._joined_size = 0
         self._gone = 0  # released, and still at the front of the lists
         self._hollow: dict[int, Hollow] = {}
         self._joined: tuple[int, int, list[bytes]] = (0, 0, [])
 
     def __len__(self) -> int:
         """How many are kept."""
-        return len(self._messages) - self._gone
-
-    @property
-    def last(self) -> int:
-        """The number of the last message, or of the one before ``first``."""
-        return self.first + len(self._messages) - self._gone - 1
+        return self.count
 
     def append(self, encoded: bytes, size: int, hollow: Hollow | None = None) -> int:
         """Keep a message; its number.  ``size`` is what it counts towards a peer's limit."""
         self._messages.append(encoded)
         self._sizes.append(size)
         self.bytes += len(encoded)
-        number = self.last
+        self.count += 1
+        number = self.last = self.last + 1
         if hollow is not None:
             self._hollow[number] = hollow
         return number
@@ -65,8 +66,8 @@ class Outbox:
         if count <= 0:
             return
         gone = self._gone
-        for message in self._messages[gone : gone + count]:
-            self.bytes -= len(message)
+        self.bytes -= sum(map(len, self._messages[gone : gone + count]))
+        self.count -= count
         if self._hollow:
             for each in range(self.first, number + 1):
                 self._hollow.pop(each, None)
@@ -85,6 +86,11 @@ class Outbox:
         ours.  (the last number, what it takes of the room); the last is below ``number`` when
         nothing fits.
         """
+        start, end, parts = self._joined
+        if start == number and end == self.last <= limit and not self._hollow:
+            # The next peer gets what the one before it got, if there is room for all of it.
+            if self._joined_size <= room and len(parts[0]) <= batch_bytes:
+                return end, self._joined_size
         at = number - self.first + self._gone
         end = min(limit - self.first + self._gone + 1, len(self._sizes), at + BATCH_MESSAGES_MAX)
         taken = total = 0
@@ -111,6 +117,7 @@ class Outbox:
             at = number - self.first + self._gone
             parts = [b"".join(join_batch(self._messages[at : at + last - number + 1]))]
             self._joined = (number, last, parts)
+            self._joined_size = sum(self._sizes[at : at + last - number + 1])
         return parts
 
     def message(self, number: int) -> bytes:

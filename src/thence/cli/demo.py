@@ -22,6 +22,7 @@ from cyclopts import Parameter
 from thence.cli import check, status
 from thence.cli.progress import progress_bar
 from thence.cli.simulate import prepare
+from thence.client.station import run_info
 from thence.config import SETTINGS
 from thence.config.settings import CONFIG_VARIABLE
 from thence.engine.registry import ENGINES
@@ -147,11 +148,10 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
 
     def info(self) -> RunInfo:
         """Of the trace."""
-        spec = ENGINES[self.engine]
-        return RunInfo(
-            run=GROUP, engine=self.engine, members=tuple(self.names), guarantee=spec.guarantee,
-            tags=spec.tags,
-        )  # fmt: skip
+        words = f"--nodes {self.nodes} --messages {self.messages} --engine {self.engine}"
+        scenario = {"simulated": False, "command": f"thence demo {words} --seed {self.seed}"}
+        info = run_info(GROUP, self.names, self.engine)
+        return msgspec.structs.replace(info, scenario=scenario)
 
     def flags(self, name: str, ports: dict[str, int], status_port: int, out: Path) -> list[str]:
         """Of ``thence node`` for one of the nodes."""

@@ -88,11 +88,12 @@ class Station:
         chosen = engine or config.engine
         if chosen not in ENGINES:
             raise UnusableInputError(f"no engine {chosen!r}; there are {', '.join(ENGINES)}")
+        options = options or _OPTIONS
         driver = Driver(
             group, names, config.name, ENGINES[chosen], runtime.now,
-            options=options or _OPTIONS, flow=config.flow, timing=config.timing,
+            options=options, flow=config.flow, timing=config.timing,
             journal=self._journal(group), checkpoint_bytes=config.journal.checkpoint_bytes,
-            trace=self._trace(group, names, chosen), epoch_us=runtime.epoch_us,
+            trace=self._trace(group, names, chosen, options.stability), epoch_us=runtime.epoch_us,
         )  # fmt: skip
         runtime.add(driver)
         return driver
@@ -109,12 +110,14 @@ class Station:
         path = folder / f"{file_stem(group)}-{file_stem(self.config.name)}.journal"
         return SqliteJournal(path, Identity(group, self.config.name), config.durability)
 
-    def _trace(self, group: str, names: list[str], engine: str) -> MakeTracing | None:
+    def _trace(
+        self, group: str, names: list[str], engine: str, stability: bool
+    ) -> MakeTracing | None:
         config, debugs = self.config.trace, "order" in self.config.log.debug
         if config.folder is None:
             return debug_tracing(group, names, None) if debugs else None
         folder = Path(config.folder) / file_stem(group)
-        _describe(folder, group, names, engine)
+        _describe(folder, group, names, engine, stability)
 
         def make(at: int) -> Tracing:
             from thence.trace.resumable import ResumableLog
@@ -125,12 +128,18 @@ class Station:
         return debug_tracing(group, names, make) if debugs else make
 
 
-def _describe(folder: Path, group: str, names: list[str], engine: str) -> None:
-    """See to ``run.json``: every member writes the same."""
+def run_info(group: str, names: Sequence[str], engine: str, stability: bool = True) -> RunInfo:
+    """What ``run.json`` says of a group."""
     spec = ENGINES[engine]
-    info = RunInfo(
-        run=group, engine=engine, members=tuple(names), guarantee=spec.guarantee, tags=spec.tags
-    )
+    return RunInfo(
+        run=group, engine=engine, members=tuple(names), guarantee=spec.guarantee, tags=spec.tags,
+        stability=spec.stability and stability,
+    )  # fmt: skip
+
+
+def _describe(folder: Path, group: str, names: list[str], engine: str, stability: bool) -> None:
+    """See to ``run.json``: every member writes the same."""
+    info = run_info(group, names, engine, stability)
     path = folder / "run.json"
     folder.mkdir(parents=True, exist_ok=True)
     if not path.exists():

@@ -6,7 +6,7 @@ from typing import Any
 
 from thence.config.node import FlowConfig
 from thence.sim.datagrams import Weather
-from thence.sim.node import EVERY_COMMIT, NEVER, NodesOptions
+from thence.sim.node_options import EVERY_COMMIT, NEVER, NodesOptions
 
 TIGHT = FlowConfig(outbox_messages_max=4, credit_messages=3)
 NARROW = FlowConfig(outbox_messages_max=1, credit_messages=1)

@@ -12,75 +12,21 @@ from collections.abc import Callable
 from random import Random
 from typing import Any
 
-import msgspec
-
 from thence.causal.dot import Dot
 from thence.client.driver import Driver
 from thence.client.hub import Hub
 from thence.client.tracing import Tracing
-from thence.config.node import FlowConfig, TimingConfig
 from thence.engine.base import EngineOptions
 from thence.engine.registry import ENGINES
 from thence.errors import Full, JournalError
 from thence.journal.base import Identity
 from thence.journal.memory import Crashed, MemoryDisk, MemoryJournal
-from thence.sim.datagrams import Socket, Weather
+from thence.sim.datagrams import Socket
+from thence.sim.node_options import TIMING, NodesOptions
 from thence.sim.node_view import Broken, Payloads, View
 from thence.sim.pipes import Net, connect
 from thence.trace.record import END, Record
 from thence.wire import talk
-
-TIMING = TimingConfig(heartbeat_s=1.0, reconnect_ms_max=500.0)
-EVERY_COMMIT = 0
-NEVER = 1 << 62
-
-
-class NodesOptions(msgspec.Struct, frozen=True, kw_only=True):
-    """What happens in a run of whole nodes."""
-
-    nodes: int = 3
-    seed: int = 1
-    messages: int = 12
-    """That each application sends."""
-    interval_s: float = 0.02
-    """Mean time between two steps of an application."""
-    latency_s: float = 0.005
-    groups: int = 1
-    """The first has all nodes as members, further ones some of them."""
-    late: int = 0
-    """Nodes that are started when the others have been at it for long."""
-    breaks: int = 0
-    """Connections that break."""
-    partitions: int = 0
-    kills: int = 0
-    """Nodes that are killed between turns."""
-    crashes: int = 0
-    """Nodes that are killed inside a turn, at an operation of their journal."""
-    crash_at: tuple[str, int, str] | None = None
-    """The first group of this node, at this operation of its journal, "before" or "after" it."""
-    fails: int = 0
-    """Journals that fail from some operation on."""
-    journal: bool = True
-    checkpoint_bytes: int = 1
-    """EVERY_COMMIT and NEVER are the extremes."""
-    confirms: bool = False
-    """Applications confirm by themselves, late and in lots."""
-    slow: bool = False
-    """One application takes events rarely."""
-    turn_s: float = 0.0
-    """What happens within up to so long is one turn; 0: everything is a turn of its own."""
-    eager: bool = False
-    """Applications take and send in the turn in which something arrives."""
-    streams: bool = False
-    multicasts: bool = False
-    """Some messages are for some members only."""
-    stability: bool = True
-    stability_batch: int = 0
-    k: int = 0
-    engine: str = "tagged"
-    weather: Weather | None = None
-    """Connections are links over datagrams, in this weather."""
-    flow: FlowConfig = msgspec.field(default_factory=FlowConfig)
 
 
 class MemoryLog:
@@ -143,8 +89,12 @@ class Part:
         self.view = View(node.name, names, payloads)
         self.driver: Driver
         self.journal: MemoryJournal | None = None
+        self.written: list[int] = []
+        """By slot: the number up to which it is written down what arrived."""
         self.restarts = 0
         self.took = 0
+        self.refusals = 0
+        """Broadcasts that there was no room for."""
         self._tries = 0
         self._surplus: list[int] = []
         self._outbox_surplus = 0
@@ -175,6 +125,7 @@ class Part:
         self._outbox_surplus = max(0, len(outbox) - options.flow.outbox_messages_max)
         self.restarts += bool(self.records)
         self.view.began(driver)
+        self.written = [flow.have for flow in driver.exchange.flows]
 
     # ---- the application -------------------------------------------------------------------------
 
@@ -198,6 +149,7 @@ class Part:
         except Full:
             if self.driver.has_room:
                 raise Broken(f"{self.node.name}: Full, and there is room") from None
+            self.refusals += 1
             return False
         self.view.sending(tag, payload, how.get("to"))
         return True
@@ -224,6 +176,11 @@ class Part:
         """Be done with all of it."""
         self.view.events[-1].confirm()
         self.view.done()
+
+    def turned(self) -> None:
+        """A turn ended."""
+        self.view.turned()
+        self.written = [flow.have for flow in self.driver.exchange.flows]
 
     # ---- what must always hold -------------------------------------------------------------------
 
@@ -354,7 +311,7 @@ class SimNode:
             return False
         for part in self.parts.values():
             if not part.driver.failed:  # each group has its own journal
-                part.view.turned()
+                part.turned()
         if any([part.driver.failed for part in self.parts.values()]):
             self._stop(now)
             return False
@@ -398,7 +355,12 @@ class SimNode:
     def leaves(self, connection: Any, data: bytes) -> None:
         """Something is sent: by then the journal must have all that it can speak of."""
         kind = data[4]
-        if kind in (talk.DATA, talk.ACK, talk.NEWS) and self.options.journal:
+        if kind == talk.OPEN:
+            said = talk.read(data[5:], talk.Open)
+            part, peer = self.parts[said.group], self.hub.links[connection].peer
+            if said.have > part.written[part.driver.members.slot(peer)]:
+                raise Broken(f"{self.name}: more of {peer} is said to be there than is written")
+        elif kind in (talk.DATA, talk.ACK, talk.NEWS) and self.options.journal:
             channel = int.from_bytes(data[5:7], "big")
             link = self.hub.links[connection]
             for group, number in link.opened.items():

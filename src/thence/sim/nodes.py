@@ -28,7 +28,8 @@ from thence.engine.registry import ENGINES
 from thence.engine.streams import STREAM_BASE
 from thence.journal.memory import Fault
 from thence.sim.names import node_names
-from thence.sim.node import NodesOptions, Part, SimNode
+from thence.sim.node import Part, SimNode
+from thence.sim.node_options import NodesOptions
 from thence.sim.node_view import Broken, Payloads
 from thence.sim.pipes import Owner
 from thence.trace.check import check_run
@@ -37,7 +38,7 @@ from thence.trace.record import END, Record, RunInfo, record_to_json
 from thence.trace.segments import part_of_records
 
 STEP_S = 0.25
-STEPS_MAX = 400
+STEPS_MAX = 200
 """After so many steps without faults everything must have arrived."""
 WORDS_PER_NODE_MAX = 40
 """Metadata of a drained node, for each member."""

@@ -16,8 +16,10 @@ from thence.errors import WireError
 from thence.message import Message, Phantom, VectorMessage, hollow_form
 from thence.wire import codec, talk
 
-ACK_S: Final = 0.01
+ACK_S: Final = 0.05
 """An acknowledgement waits so long for more to acknowledge, unless the peer may wait for it."""
+ACK_WITH_DATA_S: Final = 0.01
+"""After so long it goes with data, which costs no write of its own."""
 
 
 class Exchange:
@@ -42,7 +44,7 @@ class Exchange:
         for encoded in outbox:
             self.keep(encoded, codec.decode(encoded))
         self._said: Phantom | None = None
-        self._frame: tuple[int, int, int, bytes] = (0, 0, 0, b"")
+        self._frame: tuple[int, int, int, bytes, int] = (0, 0, 0, b"", 0)
 
     # ---- what goes out ---------------------------------------------------------------------------
 
@@ -74,6 +76,16 @@ class Exchange:
         for flow in self.peers:
             flow.owes_news = flow.is_open
 
+    def owes(self, slot: int, now: float) -> bool:
+        """Whether ``frames`` might have something."""
+        flow = self.flows[slot]
+        return flow.is_open and (
+            flow.sent < self.outbox.last
+            or flow.owes_news
+            or (flow.ack_at is not None and flow.ack_at <= now)
+            or flow.owes_ack()
+        )
+
     def frames(self, slot: int, channel: int, congested: bool, now: float) -> list[bytes]:
         """What is to be sent to a peer now."""
         flow = self.flows[slot]
@@ -81,29 +93,36 @@ class Exchange:
             return []
         found: list[bytes] = []
         outbox = self.outbox
+        same_channel, first, end, data, size = self._frame
+        if flow.sent + 1 == first and end == outbox.last and end <= flow.limit:
+            # Most often all peers get the same frame.
+            if same_channel == channel and size <= flow.room and not congested:
+                found.append(data)
+                flow.sent = end
+                flow.room -= size
         while flow.sent < outbox.last and flow.sent < flow.limit and not congested:
             number = flow.sent + 1
             last, taken = outbox.reach(number, flow.limit, flow.room, self._batch_bytes_max, slot)
             if last < number:
                 break
-            found.append(self._data(channel, number, last, slot))
+            found.append(self._data(channel, number, last, slot, taken))
             flow.sent = last
             flow.room -= taken
-        if (flow.ack_at is not None and flow.ack_at <= now) or flow.owes_ack():
+        due = now + ACK_S - ACK_WITH_DATA_S if found else now
+        if (flow.ack_at is not None and flow.ack_at <= due) or flow.owes_ack():
             found.append(talk.ack(channel, *flow.ack()))
         if flow.owes_news and self._said is not None:
             flow.owes_news = False
             found.append(talk.news(channel, self._said))
         return found
 
-    def _data(self, channel: int, number: int, last: int, slot: int) -> bytes:
-        """A frame of messages; most often all peers get the same one."""
-        parts = self.outbox.batch(number, last, slot)
-        if len(parts) > 1:
-            return talk.data(channel, number, parts)
-        if self._frame[:3] != (channel, number, last):
-            self._frame = (channel, number, last, talk.data(channel, number, parts))
-        return self._frame[3]
+    def _data(self, channel: int, number: int, last: int, slot: int, size: int) -> bytes:
+        """A frame of messages, kept for the next peer unless it is for this one only."""
+        parts, is_for_all = self.outbox.batch(number, last, slot)
+        data = talk.data(channel, number, parts)
+        if is_for_all:
+            self._frame = (channel, number, last, data, size)
+        return data
 
     def acknowledged(self, slot: int, said: talk.Ack) -> None:
         """A peer told what it has.  WireError for nonsense."""

@@ -89,10 +89,14 @@ class Flow:
 
     def owes_ack(self) -> bool:
         """Whether there is something the peer should be told at once: it may be waiting for it."""
-        return (
-            2 * (self._limit() - self.told_limit) > self._messages_max
-            or 2 * (self._limit_bytes() - self._told_bytes) > self._bytes_max
-        )
+        # Asked of every peer in every turn: _limit and _limit_bytes without the calls.
+        most, held = self._messages_max, self.held
+        limit = self.have + most - held if held < most else self.have
+        if 2 * (limit - self.told_limit) > most:
+            return True
+        most, held = self._bytes_max, self.held_bytes
+        limit = self._arrived_bytes + most - held if held < most else self._arrived_bytes
+        return 2 * (limit - self._told_bytes) > most
 
     def ack(self) -> tuple[int, int, int]:
         """Have, limit and limit_bytes; the peer is told now."""

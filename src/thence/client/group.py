@@ -96,6 +96,10 @@ class Group:
             self._sample_at = self._runtime.now
         driver.on_room = self._wake_room
         driver.on_stable = self._wake_stable
+        if not driver.is_journaled:
+            # What callbacks send then leaves in the same turn.  With a journal they are told what
+            # is written down, and so one turn later.
+            self._runtime.watch(self._hand_over, early=True)
         self._runtime.watch(self._end_of_turn)
 
     def __getattr__(self, name: str) -> Any:
@@ -427,16 +431,23 @@ class Group:
                 waiter.set_exception(error)
         waiters.clear()
 
+    def _hand_over(self) -> None:
+        driver = self._driver
+        if self._closed or driver.failed or not driver.has_events:
+            return
+        if self._on_deliver is not None or self._on_stable is not None:
+            self._pump()
+        else:
+            self._something.set()
+
     def _end_of_turn(self) -> None:
         if self._closed:
             return
         driver = self._driver
         if driver.failed:
             self._break()
-        elif self._on_deliver is not None or self._on_stable is not None:
-            self._pump()
-        elif driver.has_events:
-            self._something.set()
+        else:
+            self._hand_over()
         if self._known:
             self._wake_known()
         if self._turns:

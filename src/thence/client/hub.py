@@ -113,6 +113,7 @@ class Hub:
         self.refused: dict[str, int] = {}
         """How often a connection was refused or ended, by reason."""
         self.totals: dict[str, Totals] = {}
+        self._links_due = 0.0  # when links are to be looked at; what is heard only delays it
 
     # ---- groups and addresses --------------------------------------------------------------------
 
@@ -146,7 +147,9 @@ class Hub:
 
     def dials(self, now: float) -> list[tuple[str, str]]:
         """(peer, url) of those to be dialled now; say ``connected`` or ``unreachable`` of each."""
-        due = []
+        due: list[tuple[str, str]] = []
+        if self.addresses.keys() <= self.by_peer.keys():
+            return due
         for peer, address in self.addresses.items():
             if address.due <= now and peer not in self.by_peer:
                 address.due = float("inf")
@@ -172,6 +175,7 @@ class Hub:
     def connected(self, connection: Connection, peer: str, now: float) -> None:
         """A connection is there; ``peer`` is whom this side dialled, empty if it was dialled."""
         self.links[connection] = Link(connection, peer, now)
+        self._links_due = 0.0
         connection.send(talk.hello(self.node, self.boot, f"thence {__version__}"))
 
     def closed(self, connection: Connection, reason: str, now: float) -> None:
@@ -291,6 +295,7 @@ class Hub:
         link.peer, link.boot = said.node, said.boot
         self.by_peer[said.node] = link
         self.totals.setdefault(said.node, Totals()).connections += 1
+        self._links_due = 0.0
         link.connection.trust()
         address = self.addresses.get(said.node)
         if address is not None:
@@ -389,20 +394,27 @@ class Hub:
     def deadline(self) -> float | None:
         """When ``tick`` is due."""
         times = [driver.deadline() for driver in self.drivers.values()]
-        times += [each.due for peer, each in self.addresses.items() if peer not in self.by_peer]
-        beat = self._timing.heartbeat_s
-        for link in self.links.values():
-            if not link.peer:
-                times.append(link.since + self._timing.greeting_s)
-            else:
-                times.append(max(link.heard, link.asked) + beat)
+        if not self.addresses.keys() <= self.by_peer.keys():
+            times += [each.due for peer, each in self.addresses.items() if peer not in self.by_peer]
+        times.append(self._links_due or self._links_deadline())
         known = [at for at in times if at is not None and at != float("inf")]
         return min(known) if known else None
+
+    def _links_deadline(self) -> float:
+        due, beat = float("inf"), self._timing.heartbeat_s
+        for link in self.links.values():
+            if not link.peer:
+                due = min(due, link.since + self._timing.greeting_s)
+            else:
+                due = min(due, max(link.heard, link.asked) + beat)
+        return due
 
     def tick(self, now: float) -> None:
         """Do what is due, except dialling (``dials``)."""
         for driver in self.drivers.values():
             driver.tick(now)
+        if now < self._links_due:
+            return
         beat = self._timing.heartbeat_s
         for link in list(self.links.values()):
             if not link.peer:
@@ -413,6 +425,7 @@ class Hub:
             elif now >= max(link.heard, link.asked) + beat:
                 link.asked = now
                 link.connection.send(talk.ping(int(now * 1_000_000)))
+        self._links_due = self._links_deadline()
 
     def flush(self, now: float) -> None:
         """The end of a turn: write down what happened, then let it out."""
@@ -423,9 +436,11 @@ class Hub:
                 self._notice("journal", driver.group, str(error))
         for link in self.by_peer.values():
             connection = link.connection
-            congested = connection.backlog_bytes > BACKLOG_BYTES_HIGH
             for driver in link.channels.values():
                 slot = driver.members.slot(link.peer)
+                if not driver.exchange.owes(slot, now):
+                    continue
+                congested = connection.backlog_bytes > BACKLOG_BYTES_HIGH
                 number = link.opened[driver.group]
                 for frame in driver.frames(slot, number, congested, now):
                     connection.send(frame)

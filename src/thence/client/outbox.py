@@ -1,7 +1,7 @@
 """What a node has sent and not everybody has acknowledged: encoded once, kept until then.
 
 Messages have link numbers 1, 2, 3, ... in the order in which they were sent.  A peer is sent them
-in order, from what it has on; a slice that goes to several peers is joined once.
+in order, from what it has on.
 """
 
 from __future__ import annotations
@@ -40,10 +40,8 @@ class Outbox:
         """The number of the last message, or of the one before ``first``."""
         self._messages: list[bytes] = []
         self._sizes: list[int] = []  # as both ends count them (talk.message_bytes)
-        self._joined_size = 0
         self._gone = 0  # released, and still at the front of the lists
         self._hollow: dict[int, Hollow] = {}
-        self._joined: tuple[int, int, list[bytes]] = (0, 0, [])
 
     def __len__(self) -> int:
         """How many are kept."""
@@ -86,11 +84,6 @@ class Outbox:
         ours.  (the last number, what it takes of the room); the last is below ``number`` when
         nothing fits.
         """
-        start, end, parts = self._joined
-        if start == number and end == self.last <= limit and not self._hollow:
-            # The next peer gets what the one before it got, if there is room for all of it.
-            if self._joined_size <= room and len(parts[0]) <= batch_bytes:
-                return end, self._joined_size
         at = number - self.first + self._gone
         end = min(limit - self.first + self._gone + 1, len(self._sizes), at + BATCH_MESSAGES_MAX)
         taken = total = 0
@@ -108,17 +101,14 @@ class Outbox:
             taken += size
         return number + end - at - 1 if end > at else number - 1, taken
 
-    def batch(self, number: int, last: int, slot: int) -> list[bytes]:
-        """The parts of a batch (codec.join_batch) from ``number`` to ``last`` for a peer."""
+    def batch(self, number: int, last: int, slot: int) -> tuple[list[bytes], bool]:
+        """The parts of a batch (codec.join_batch) from ``number`` to ``last`` for a peer, and
+        whether all peers get the same."""
         if self._hollow and any(each in self._hollow for each in range(number, last + 1)):
-            return join_batch([self._for_slot(each, slot) for each in range(number, last + 1)])
-        start, end, parts = self._joined
-        if start != number or end != last:
-            at = number - self.first + self._gone
-            parts = [b"".join(join_batch(self._messages[at : at + last - number + 1]))]
-            self._joined = (number, last, parts)
-            self._joined_size = sum(self._sizes[at : at + last - number + 1])
-        return parts
+            chosen = [self._for_slot(each, slot) for each in range(number, last + 1)]
+            return join_batch(chosen), False
+        at = number - self.first + self._gone
+        return join_batch(self._messages[at : at + last - number + 1]), True
 
     def message(self, number: int) -> bytes:
         """One of the messages that are kept."""

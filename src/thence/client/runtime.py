@@ -12,6 +12,7 @@ import logging
 import random
 import time
 from collections.abc import Callable
+from typing import Final
 
 from thence.client.delay import DelayedTransport
 from thence.client.driver import Driver
@@ -23,7 +24,13 @@ from thence.link.options import LinkOptions
 from thence.telemetry.logs import LINK, event
 from thence.transport.base import Connection, Listener, Transport, Url
 from thence.transport.registry import TransportOptions, make_transport
+from thence.transport.stream import Turn
 from thence.transport.watch import Limits
+
+BUSY_S: Final = 0.001
+"""A node that let something out less than this ago is busy: then a turn of it may last longer."""
+ROUNDS_MAX: Final = 8
+"""Of the loop, in one turn of a busy node."""
 
 LOGGER = logging.getLogger("thence.node")
 NOTES = {
@@ -52,8 +59,13 @@ class Runtime:
         self._timer: asyncio.TimerHandle | None = None
         self._timer_at = 0.0
         self._turning = False
+        self._again = False  # something happened since the loop came round last
+        self._rounds = 0
+        self._flushed = 0.0
         self._stopped = False
         self._watchers: list[Watcher] = []
+        self._early: list[Watcher] = []
+        self._turns: list[Turn] = []
         self._committed: list[asyncio.Future[None]] = []
 
     # ---- starting and stopping -------------------------------------------------------------------
@@ -90,6 +102,9 @@ class Runtime:
         found = self._transports.get(scheme)
         if found is None:
             found = make_transport(scheme, transport_options(self.config, self._report))
+            turn = getattr(found, "turn", None)
+            if isinstance(turn, Turn):
+                self._turns.append(turn)
             if self.config.faults.delay_to:
                 found = DelayedTransport(found, self.config.faults.delay_to, self._who)
             self._transports[scheme] = found
@@ -104,13 +119,15 @@ class Runtime:
 
     def turn(self) -> None:
         """Something happened: end the turn when the loop comes round."""
+        self._again = True
         if not self._turning and not self._stopped:
             self._turning = True
             self.loop.call_soon(self._end_turn)
 
-    def watch(self, watcher: Watcher) -> None:
-        """Call this at the end of each turn."""
-        self._watchers.append(watcher)
+    def watch(self, watcher: Watcher, early: bool = False) -> None:
+        """Call this at the end of each turn; ``early``: before it is written down and let out, so
+        that what the watcher does leaves with it."""
+        (self._early if early else self._watchers).append(watcher)
 
     def committed(self) -> asyncio.Future[None]:
         """Done when what has happened so far is written down."""
@@ -120,19 +137,41 @@ class Runtime:
         return waiter
 
     def _end_turn(self) -> None:
-        self._turning = False
         if self._stopped:
+            self._turning = False
             return
-        now = self.loop.time()
-        self.hub.tick(now)
-        self.hub.flush(now)
+        hub, now = self.hub, self.loop.time()
+        again, self._again = self._again, False
+        hub.tick(now)
+        if self._early:
+            for watcher in self._early:  # what it does is still of this turn
+                watcher()
+            for driver in hub.drivers.values():
+                driver.tick(now)
+        if again and now - self._flushed < BUSY_S and self._rounds < ROUNDS_MAX:
+            if not self._committed:
+                # Who sends a message in each round of the loop gets a frame of several; when a
+                # round brings nothing new, or the node is not busy, nothing waits.
+                self._rounds += 1
+                self.loop.call_soon(self._end_turn)
+                return
+        self._rounds = 0
+        self._flushed = now
+        self._turning = False
+        for turn in self._turns:
+            turn.hold()
+        try:
+            hub.flush(now)
+        finally:
+            for turn in self._turns:
+                turn.release()
         if self._committed:
             self._wake_committed()
         for watcher in self._watchers:
             watcher()
-        for peer, url in self.hub.dials(now):
+        for peer, url in hub.dials(now):
             self._dials[peer] = self.loop.create_task(self._dial(peer, url))
-        due = self.hub.deadline()
+        due = hub.deadline()
         if due is not None and (self._timer is None or due < self._timer_at):
             if self._timer is not None:
                 self._timer.cancel()

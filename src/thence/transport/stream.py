@@ -50,13 +50,24 @@ _GONE: Final = {
 class Turn:
     """Writes once for each connection at the end of a turn of the loop."""
 
-    __slots__ = ("_due",)
+    __slots__ = ("_due", "_held")
 
     def __init__(self) -> None:
         self._due: list[StreamConnection] = []
+        self._held = False
+
+    def hold(self) -> None:
+        """An owner ends its own turn now and says when (``release``)."""
+        self._held = True
+
+    def release(self) -> None:
+        """Write now, without going round the loop once more."""
+        self._held = False
+        if self._due:
+            self._flush()
 
     def add(self, connection: StreamConnection) -> None:
-        if not self._due:
+        if not self._due and not self._held:
             asyncio.get_running_loop().call_soon(self._flush)
         self._due.append(connection)
 

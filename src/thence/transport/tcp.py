@@ -58,6 +58,11 @@ class TcpTransport:
         # Dialled connections; every listener bounds its own.
         self._dialled = Watch(limits, report)
 
+    @property
+    def turn(self) -> Turn:
+        """Lets an owner that knows when its turn ends write then."""
+        return self._turn
+
     async def listen(self, url: Url, handler: Handler) -> TcpListener:
         """Listen there; port 0 takes a free one, the same for every address of the name."""
         try:

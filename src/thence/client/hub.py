@@ -55,6 +55,8 @@ class Link:
         self.peer = ""
         """Who it is; empty before its HELLO."""
         self.boot = 0
+        self.version = 0
+        """Of the wire format, that both speak."""
         self.since = now
         self.heard = now
         """When anything arrived."""
@@ -97,10 +99,13 @@ class Hub:
         timing: TimingConfig,
         chance: Random,
         notice: Notice | None = None,
+        versions: tuple[int, int] = (talk.VERSION_MIN, talk.VERSION_MAX),
     ) -> None:
-        """``boot``: larger for each start of this node; ``chance`` spreads what is tried again."""
+        """``boot``: larger for each start of this node; ``chance`` spreads what is tried again;
+        ``versions``: the least and the most of the wire format that it speaks."""
         self.node = node
         self.boot = boot
+        self.versions = versions
         self._timing = timing
         self._chance = chance
         self._notice: Notice = notice or (lambda what, who, detail: None)
@@ -176,7 +181,7 @@ class Hub:
         """A connection is there; ``peer`` is whom this side dialled, empty if it was dialled."""
         self.links[connection] = Link(connection, peer, now)
         self._links_due = 0.0
-        connection.send(talk.hello(self.node, self.boot, f"thence {__version__}"))
+        connection.send(talk.hello(self.node, self.boot, f"thence {__version__}", self.versions))
 
     def closed(self, connection: Connection, reason: str, now: float) -> None:
         """A connection is gone."""
@@ -237,8 +242,9 @@ class Hub:
         said = talk.read(body, talk.Hello)
         if said.magic != talk.MAGIC:
             raise WireError("the other side does not speak this protocol")
-        mine = (talk.VERSION_MIN, talk.VERSION_MAX)
-        if talk.choose_version(mine, (said.least, said.most)) is None:
+        mine = self.versions
+        version = talk.choose_version(mine, (said.least, said.most))
+        if version is None:
             self._refuse(
                 link,
                 talk.BAD_VERSION,
@@ -247,6 +253,7 @@ class Hub:
                 now,
             )
             return
+        link.version = version
         fault = self._who_is_it(link, said)
         if fault:
             self._refuse(link, talk.WRONG_NAME, fault, now)

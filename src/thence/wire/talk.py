@@ -130,9 +130,11 @@ _TOKEN: Final = struct.Struct(">Q")
 DATA_HEAD_BYTES: Final = _DATA.size
 
 
-def hello(node: str, boot: int, software: str) -> bytes:
+def hello(
+    node: str, boot: int, software: str, versions: tuple[int, int] = (VERSION_MIN, VERSION_MAX)
+) -> bytes:
     """The frame that opens a connection."""
-    said = Hello(MAGIC, VERSION_MIN, VERSION_MAX, node, boot, software)
+    said = Hello(MAGIC, *versions, node, boot, software)
     return frame(HELLO, msgspec.msgpack.encode(said))
 
 

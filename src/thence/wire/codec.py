@@ -1,9 +1,10 @@
 """A message to bytes and back: MessagePack arrays, the first element says which kind.
 
-    [1, origin, seq, [dot, ...], payload]                           Message
-    [1, origin, seq, [dot, ...], payload, [stream, [[slot, stream, seq], ...], [dot, ...]]]
+    [1, origin, seq, [dot, ...], payload, nil]                      Message
+    [1, origin, seq, [dot, ...], payload, [stream, [[slot, stream, seq], ...], [dot, ...],
+                                           [slot, ...], hollow]]
     [2, origin, seq, [dot, ...]]                                    Phantom
-    [3, origin, [count, ...], payload]                              VectorMessage
+    [3, origin, [count, ...], payload, []]                          VectorMessage
     [3, origin, [count, ...], payload, [count, ...]]                VectorMessage, two vectors
 
 A dot in a context travels as it is in memory, packed into one integer of up to nine bytes: pairs of

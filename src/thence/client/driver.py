@@ -22,6 +22,8 @@ from collections import deque
 from collections.abc import Callable, Sequence, Sized
 from typing import Any, Final
 
+from msgspec.structs import replace
+
 from thence.causal.dot import SEQ_BITS, SEQ_MAX, Dot
 from thence.causal.members import Members
 from thence.client.events import Blocked, Connected, Delivered, Disconnected, Event, Known, Stable
@@ -70,6 +72,9 @@ class Driver:
     ) -> None:
         """``trace`` makes the trace from the record that the journal names; ``epoch_us`` is what
         the node's clock shows when ``now`` is 0."""
+        if flow.credit_messages > options.pending_per_origin_max:
+            # More than that the engine would refuse, and what it refuses is gone.
+            flow = replace(flow, credit_messages=options.pending_per_origin_max)
         self.group = group
         self.spec = spec
         self.options = options
@@ -182,6 +187,8 @@ class Driver:
             self._phantom_at = None
         if out.stable or out.k_stable:
             self._carry_out(now)
+        if not self.exchange.peers:
+            self._quiet(now)  # nobody else will make anything stable
         return tag
 
     def require_working(self) -> None:
@@ -519,6 +526,14 @@ class Driver:
         self._flush_at = None
         self.engine.flush(self._out)
         self._carry_out(now)
+
+    def hurry(self, now: float) -> None:
+        """This node is about to go: let acknowledgements and a phantom that is due leave now."""
+        self.exchange.hurry(now)
+        if self.unsaid and not self.failed:
+            self.unsaid = False
+            self._phantom_at = None
+            self._say(now)
 
     def sample(self, now: float) -> None:
         """Write into the trace how much metadata there is."""

@@ -166,6 +166,8 @@ class Exchange:
             batch = memoryview(b"".join(codec.join_batch(encoded)))
         if flow.have + len(messages) > flow.told_limit:
             raise WireError(f"{flow.have + len(messages)} messages; {flow.told_limit} were allowed")
+        if flow.exceeds(size):
+            raise WireError(f"{size} more bytes of messages than were allowed")
         flow.arrived(len(messages), size)
         if flow.ack_at is None:
             flow.ack_at = now + ACK_S
@@ -184,6 +186,12 @@ class Exchange:
         """The journal has everything that arrived."""
         for flow in self.peers:
             flow.durable = flow.have
+
+    def hurry(self, now: float) -> None:
+        """Acknowledgements wait no longer."""
+        for flow in self.peers:
+            if flow.ack_at is not None:
+                flow.ack_at = now
 
     def due(self) -> list[float]:
         """When acknowledgements are."""

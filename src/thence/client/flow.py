@@ -118,6 +118,10 @@ class Flow:
         self.held_bytes += size
         self._arrived_bytes += size
 
+    def exceeds(self, size: int) -> bool:
+        """Whether so many bytes are more than the peer was told that it may send."""
+        return self._arrived_bytes + size > self._told_bytes
+
     def taken(self, size: int) -> None:
         """The application took one."""
         self.held -= 1

@@ -25,6 +25,7 @@ from thence.causal.dot import SEQ_BITS, SEQ_MAX, Dot
 from thence.engine.effects import Effects
 from thence.engine.frontier import Confirmed as ConfirmedFrontier
 from thence.engine.outgoing import message_of
+from thence.engine.reject import DUPLICATE, Reject
 from thence.engine.restore import State, export_state, restore
 from thence.engine.streams import STREAM_BASE
 from thence.engine.tag import STABLE, Tag
@@ -227,6 +228,7 @@ class _Recovery:
         self.stable: dict[int, Tag] = {}
         self.k_stable: dict[int, Tag] = {}
         self.out = Effects()
+        self.refused: list[Reject] = []
 
     def go(self, saved: Saved) -> Recovered:
         found = self.found
@@ -261,6 +263,8 @@ class _Recovery:
         found.have, found.position = made.have, made.position
         for message in made.unconfirmed:
             self._receive(message.origin, [message])
+            if self.refused:
+                raise _impossible(self.refused[0].detail)
 
     def _carry_out(self, entry: Entry) -> None:
         if isinstance(entry, Received):
@@ -277,9 +281,8 @@ class _Recovery:
 
     def _receive(self, slot: int, batch: list[Any]) -> None:
         self.engine.receive_many(slot, batch, self.out)
-        refused = [reject for reject in self.out.reject if reject.reason != "duplicate"]
-        if refused:
-            raise _impossible(refused[0].detail)
+        # What a peer sent and the engine refused is in the records too, and is refused again.
+        self.refused = [reject for reject in self.out.reject if reject.reason != DUPLICATE]
         self._collect()
 
     def _collect(self) -> None:

@@ -73,6 +73,12 @@ def test_the_first_example_fits_a_glance():
     assert len([line for line in first.splitlines() if line.strip()]) <= README_LINES_MAX
 
 
+def without_numbers(text: str) -> list[list[str]]:
+    """The words of each line, with one sign for all that chance decides."""
+    chance = re.compile(r"[\d,.]*\d|(?<= )[abc-](?=  )")
+    return [chance.sub("0", line).split() for line in text.splitlines()]
+
+
 @pytest.mark.usefixtures("spark")
 def test_commands_print_what_the_readme_shows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.chdir(tmp_path)
@@ -82,7 +88,10 @@ def test_commands_print_what_the_readme_shows(tmp_path: Path, monkeypatch: pytes
             command, _, output = text.partition("\n")
             program, *words = shlex.split(command.removeprefix("$ "))
             assert program == "thence"
-            assert printed(main, words) == output
+            shown = printed(main, words)
+            if words[0] == "demo":  # real processes: the numbers differ each time
+                shown, output = without_numbers(shown), without_numbers(output)
+            assert shown == output
             ran.append(words[0])
     assert set(ran) == {"demo", "simulate", "check"}
 

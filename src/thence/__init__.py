@@ -15,6 +15,18 @@ _choose()
 if TYPE_CHECKING:
     from thence.causal.dot import Dot
     from thence.causal.members import MemberId, Members
+    from thence.client.events import (
+        Blocked,
+        Connected,
+        Delivered,
+        Disconnected,
+        Event,
+        Known,
+        Stable,
+    )
+    from thence.client.group import Group
+    from thence.client.node import Node
+    from thence.config.node import NodeConfig
     from thence.engine.base import EngineOptions, EngineSpec
     from thence.engine.effects import Effects
     from thence.engine.registry import ENGINES, make_node
@@ -22,33 +34,49 @@ if TYPE_CHECKING:
     from thence.engine.tag import Tag, read_tag
     from thence.errors import (
         ForgottenTagError,
+        Full,
+        JournalError,
         LimitError,
         LocalProtocolError,
         ThenceError,
         TraceError,
         UnknownTagError,
+        UnreachableError,
         UnusableInputError,
     )
     from thence.message import Message, Phantom, VectorMessage
 
 _HOMES = {
+    "Blocked": "thence.client.events",
+    "Connected": "thence.client.events",
+    "Delivered": "thence.client.events",
+    "Disconnected": "thence.client.events",
     "Dot": "thence.causal.dot",
     "ENGINES": "thence.engine.registry",
     "Effects": "thence.engine.effects",
     "EngineOptions": "thence.engine.base",
     "EngineSpec": "thence.engine.base",
+    "Event": "thence.client.events",
     "ForgottenTagError": "thence.errors",
+    "Full": "thence.errors",
+    "Group": "thence.client.group",
+    "JournalError": "thence.errors",
+    "Known": "thence.client.events",
     "LimitError": "thence.errors",
     "LocalProtocolError": "thence.errors",
     "MemberId": "thence.causal.members",
     "Members": "thence.causal.members",
     "Message": "thence.message",
+    "Node": "thence.client.node",
+    "NodeConfig": "thence.config.node",
     "Phantom": "thence.message",
     "Reject": "thence.engine.reject",
+    "Stable": "thence.client.events",
     "Tag": "thence.engine.tag",
     "ThenceError": "thence.errors",
     "TraceError": "thence.errors",
     "UnknownTagError": "thence.errors",
+    "UnreachableError": "thence.errors",
     "UnusableInputError": "thence.errors",
     "VectorMessage": "thence.message",
     "Waiting": "thence.engine.reject",
@@ -59,22 +87,35 @@ _HOMES = {
 __version__ = "0.1.0"
 __all__ = [
     "ENGINES",
+    "Blocked",
+    "Connected",
+    "Delivered",
+    "Disconnected",
     "Dot",
     "Effects",
     "EngineOptions",
     "EngineSpec",
+    "Event",
     "ForgottenTagError",
+    "Full",
+    "Group",
+    "JournalError",
+    "Known",
     "LimitError",
     "LocalProtocolError",
     "MemberId",
     "Members",
     "Message",
+    "Node",
+    "NodeConfig",
     "Phantom",
     "Reject",
+    "Stable",
     "Tag",
     "ThenceError",
     "TraceError",
     "UnknownTagError",
+    "UnreachableError",
     "UnusableInputError",
     "VectorMessage",
     "Waiting",

@@ -5,7 +5,10 @@ ThenceError
 │   ├── ForgottenTagError   a question about a tag whose metadata was collected
 │   └── UnknownTagError     a question about a tag this node has never consumed
 ├── LimitError              a bound was reached; the message names the bound
+│   └── Full                a broadcast has to wait: the group holds as much as it may
 ├── WireError               bytes from a peer that are not a message; its driver rejects them
+├── UnreachableError        nobody answers at an address, or the connection broke
+├── JournalError            what a node had written down cannot be read, or cannot be added to
 └── UnusableInputError      a file or argument that cannot be used; says which and why
     └── TraceError          a trace that cannot be read: file, line, reason
 
@@ -34,8 +37,20 @@ class LimitError(ThenceError):
     """A bound was reached; nothing was changed."""
 
 
+class Full(LimitError):
+    """A broadcast has to wait; ``broadcast`` waits by itself, ``try_broadcast`` raises this."""
+
+
 class WireError(ThenceError):
     """Bytes that are not a message."""
+
+
+class UnreachableError(ThenceError):
+    """A peer cannot be reached; trying again may help."""
+
+
+class JournalError(ThenceError):
+    """A journal is damaged, belongs to another node, or its disk is full."""
 
 
 class UnusableInputError(ThenceError):

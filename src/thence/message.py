@@ -1,42 +1,65 @@
 """What engines exchange: typed values, frozen.  Bytes are the business of wire/.
 
-Contexts are sorted tuples of packed dots (causal/dot.py), at most one per origin.
+Contexts are sorted tuples of packed dots (causal/dot.py), at most one per origin.  The bounds in
+the types are what the codec holds bytes of a peer to; nothing checks them when a value is made.
 """
 
 from __future__ import annotations
 
+from typing import Annotated
+
 import msgspec
+
+from thence.causal.dot import SEQ_BITS, SEQ_MAX, SLOT_MAX
+from thence.errors import LocalProtocolError
 
 PAYLOAD_BYTES_MAX = 16 * 1024 * 1024
 STREAM_CHARS_MAX = 64
+CONTEXT_DOTS_MAX = 4096
+
+Slot = Annotated[int, msgspec.Meta(ge=0, le=SLOT_MAX)]
+Seq = Annotated[int, msgspec.Meta(ge=1, le=SEQ_MAX)]
+Packed = Annotated[int, msgspec.Meta(ge=1, le=SLOT_MAX << SEQ_BITS | SEQ_MAX)]
+Context = Annotated[tuple[Packed, ...], msgspec.Meta(max_length=CONTEXT_DOTS_MAX)]
+Payload = Annotated[bytes, msgspec.Meta(max_length=PAYLOAD_BYTES_MAX)]
+StreamName = Annotated[str, msgspec.Meta(max_length=STREAM_CHARS_MAX)]
+Count = Annotated[int, msgspec.Meta(ge=0, le=SEQ_MAX)]
+Counts = Annotated[tuple[Count, ...], msgspec.Meta(max_length=SLOT_MAX + 1)]
 
 
 class StreamDot(msgspec.Struct, frozen=True, order=True, array_like=True, gc=False):
     """A message on a stream of its own: ``slot`` is the node, ``stream`` its name there."""
 
-    slot: int
-    stream: str
-    seq: int
+    slot: Slot
+    stream: StreamName
+    seq: Seq
 
 
 class Aside(msgspec.Struct, frozen=True, array_like=True, gc=False):
-    """What only messages need that travel on a stream of their own, or come after such ones."""
+    """What only some messages need: those on a stream of their own, those after such ones, and
+    those that are for some members only."""
 
-    stream: str = ""
+    stream: StreamName = ""
     """The stream; empty for the default one, the only one that takes part in stability."""
-    context: tuple[StreamDot, ...] = ()
+    context: Annotated[tuple[StreamDot, ...], msgspec.Meta(max_length=CONTEXT_DOTS_MAX)] = ()
     """Immediate predecessors that travelled on streams of their own, sorted."""
-    hidden: tuple[int, ...] = ()
+    hidden: Context = ()
     """Predecessors on the default stream that only messages of streams put before this one."""
+    to: Annotated[tuple[Slot, ...], msgspec.Meta(max_length=CONTEXT_DOTS_MAX)] = ()
+    """The members it is for, beside its sender, sorted; empty: for everyone."""
+    hollow: bool = False
+    """It was emptied for those whom it is not for: they order it, and do not take it."""
 
 
-class Message(msgspec.Struct, frozen=True, array_like=True, gc=False):
+class Message(
+    msgspec.Struct, frozen=True, array_like=True, tag=1, omit_defaults=True, gc=False
+):  # fmt: skip
     """A message tagged by dot and context (engines ``tagged`` and ``graph``)."""
 
-    origin: int
-    seq: int
-    context: tuple[int, ...]
-    payload: bytes
+    origin: Slot
+    seq: Seq
+    context: Context
+    payload: Payload
     aside: Aside | None = None
     """None for nearly every message."""
 
@@ -55,25 +78,41 @@ class Message(msgspec.Struct, frozen=True, array_like=True, gc=False):
         """Predecessors behind those."""
         return () if self.aside is None else self.aside.hidden
 
+    @property
+    def to(self) -> tuple[int, ...]:
+        """The members it is for; empty: for everyone."""
+        return () if self.aside is None else self.aside.to
 
-class Phantom(msgspec.Struct, frozen=True, array_like=True, gc=False):
+
+def hollow_form(message: Message) -> Message:
+    """What those members get whom a multicast is not for: all but the payload."""
+    aside = message.aside
+    if aside is None or not aside.to:
+        raise LocalProtocolError("a message for everyone has no hollow form")
+    emptied = Aside(aside.stream, aside.context, aside.hidden, aside.to, True)
+    return Message(message.origin, message.seq, message.context, b"", emptied)
+
+
+class Phantom(msgspec.Struct, frozen=True, array_like=True, tag=2, gc=False):
     """``origin`` has consumed ``context``, and its next message will be ``seq`` (thesis 5.4)."""
 
-    origin: int
-    seq: int
-    context: tuple[int, ...]
+    origin: Slot
+    seq: Seq
+    context: Context
 
 
-class VectorMessage(msgspec.Struct, frozen=True, array_like=True, gc=False):
+class VectorMessage(
+    msgspec.Struct, frozen=True, array_like=True, tag=3, omit_defaults=True, gc=False
+):  # fmt: skip
     """A message tagged by a version vector (engines ``vector`` and ``cbcast``).
 
     ``application`` is the second, application-level vector of ``cbcast-e2e``; empty otherwise.
     """
 
-    origin: int
-    vector: tuple[int, ...]
-    payload: bytes
-    application: tuple[int, ...] = ()
+    origin: Slot
+    vector: Counts
+    payload: Payload
+    application: Counts = ()
 
 
 WireMessage = Message | Phantom | VectorMessage

@@ -17,6 +17,7 @@ from thence.engine.checks import STREAM_DOTS_MAX, aside_fault, context_fault
 from thence.engine.effects import Effects
 from thence.engine.reject import (
     BAD_CONTEXT,
+    BAD_RECIPIENTS,
     BAD_SEQ,
     BAD_STREAM,
     DUPLICATE,
@@ -27,7 +28,8 @@ from thence.engine.reject import (
     UNSENT_OWN_DOT,
     WRONG_KIND,
 )
-from thence.engine.tag import STREAMS_PER_NODE_MAX, Tag
+from thence.engine.streams import STREAMS_PER_NODE_MAX
+from thence.engine.tag import Tag
 from thence.engine.tagged import Tagged, make
 from thence.engine.tagger import Tagger
 from thence.errors import LocalProtocolError
@@ -116,9 +118,15 @@ def test_no_fault_means_sorted_one_per_origin_of_known_slots(context: tuple[int,
 
 def test_streams_that_can_be():
     named = (StreamDot(0, "s", 1), StreamDot(1, "t", SEQ_MAX), StreamDot(0, "t", 1))
-    assert aside_fault(Aside("s", named), 1, 3) is None
-    assert aside_fault(Aside("", named, (A1, B1)), 1, 3) is None
-    assert aside_fault(Aside("x" * STREAM_CHARS_MAX), 1, 3) is None
+    assert aside_fault(Aside("s", named), 1, 3, 0) is None
+    assert aside_fault(Aside("", named, (A1, B1)), 1, 3, 0) is None
+    assert aside_fault(Aside("x" * STREAM_CHARS_MAX), 1, 3, 0) is None
+
+
+def test_recipients_that_can_be():
+    for to in ((0,), (2,), (0, 2)):
+        assert aside_fault(Aside(to=to), 1, 3, 0) is None
+    assert aside_fault(Aside(to=(2,), hollow=True), 1, 3, 0) is None
 
 
 BAD_ASIDES = [
@@ -137,12 +145,21 @@ BAD_ASIDES = [
     (Aside("s", (StreamDot(2, "t/u", 1),)), BAD_STREAM),
     (Aside("s", (StreamDot(2, LONG_NAME, 1),)), BAD_STREAM),
     (Aside("s", tuple(StreamDot(2, f"t{n}", 1) for n in range(STREAM_DOTS_MAX + 1))), TOO_LARGE),
+    (Aside(hollow=True), BAD_RECIPIENTS),
+    (Aside("s", to=(2,)), BAD_RECIPIENTS),
+    (Aside(to=(3,)), BAD_RECIPIENTS),
+    (Aside(to=(-1,)), BAD_RECIPIENTS),
+    (Aside(to=(1 << 80,)), BAD_RECIPIENTS),
+    (Aside(to=(2, 0)), BAD_RECIPIENTS),
+    (Aside(to=(2, 2)), BAD_RECIPIENTS),
+    (Aside(to=(1, 2)), BAD_RECIPIENTS),
+    (Aside(to=(0, 2), hollow=True), BAD_RECIPIENTS),
 ]
 
 
 @pytest.mark.parametrize(("aside", "reason"), BAD_ASIDES)
 def test_streams_that_cannot_be(aside: Aside, reason: str):
-    fault = aside_fault(aside, 1, 3)
+    fault = aside_fault(aside, 1, 3, 0)
     assert fault is not None
     assert fault[0] == reason
     assert fault[1]
@@ -263,7 +280,7 @@ def test_nonsense_is_refused_with_a_reason_and_changes_nothing(message: WireMess
 def test_every_reason_that_this_engine_gives_is_in_the_table():
     assert {reason for _, reason in NONSENSE} == {
         *(WRONG_KIND, NOT_A_MEMBER, BAD_SEQ, DUPLICATE, NOT_MY_MESSAGE),
-        *(TOO_FAR_AHEAD, BAD_CONTEXT, UNSENT_OWN_DOT, BAD_STREAM, TOO_LARGE),
+        *(TOO_FAR_AHEAD, BAD_CONTEXT, UNSENT_OWN_DOT, BAD_STREAM, BAD_RECIPIENTS, TOO_LARGE),
     }
 
 

@@ -437,7 +437,7 @@ def test_state_stays_flat_over_twenty_thousand_messages():
             for client, engine in zip(cluster.clients, cluster.engines, strict=True):
                 assert isinstance(client, Tagger)
                 assert isinstance(engine, Tagged)
-                held = (client.past.window, client.past.unsent, client.context)
+                held = (client.past.window, client.past.unsent, client.frontier.context)
                 more = (engine.pending, engine.watchers, engine.knowledge.phantoms)
                 most = (engine.knowledge.log, engine.knowledge.k_told)
                 largest = max(largest, *[len(each) for each in (*held, *more, *most)])

@@ -15,7 +15,8 @@ from thence.causal.history import CausalHistory
 from thence.causal.members import Members
 from thence.engine.base import EngineOptions
 from thence.engine.effects import Effects
-from thence.engine.tag import STREAM_WINDOW_MAX, STREAMS_PER_NODE_MAX, Tag, read_tag
+from thence.engine.streams import STREAMS_PER_NODE_MAX
+from thence.engine.tag import STREAM_WINDOW_MAX, Tag, read_tag
 from thence.engine.tagged import Tagged, make
 from thence.engine.tagger import EXPLICIT_STREAM, UNORDERED_STREAM, Tagger
 from thence.errors import ForgottenTagError, LimitError, LocalProtocolError, UnknownTagError
@@ -357,7 +358,7 @@ def test_find_of_what_names_nothing_is_an_error(name: str | bytes):
 
 def state(client: Tagger) -> tuple[object, ...]:
     past = client.past
-    return client.sent, set(client.context), past.clock, set(past.window), set(past.unsent)
+    return client.sent, set(client.frontier.context), past.clock, set(past.window), set(past.unsent)
 
 
 def test_a_payload_has_a_limit():

@@ -100,11 +100,11 @@ CLIENT_KNOWN = (
 MISTAKES = (
     Mistake(
         "4: prose, the own dot is added to the context instead of replacing it",
-        (("tagger", "self.context = {packed}", "self.context.add(packed)"),),
+        (("frontier", "self.context = {packed}", "self.context.add(packed)"),),
     ),
     Mistake(
         "4: what a consumed message names stays in the context",
-        (("tagger", "        self.context.difference_update(tag.raw_context)\n", ""),),
+        (("frontier", "        self.context.difference_update(raw_context)\n", ""),),
     ),
     Mistake(
         "3.6: tagged when the middleware takes the request, not at the call",
@@ -112,10 +112,11 @@ MISTAKES = (
             CLIENT_KNOWN,
             (
                 "tagged",
-                "        aside = None if streams is None else self._aside(tag, streams)\n",
-                "        aside = None if streams is None else self._aside(tag, streams)\n"
-                "        later = [d for d in self.client.context if d >> SEQ_BITS != self.slot]\n"
-                "        tag.raw_context = tuple(sorted({*later, *tag.raw_context}))\n",
+                "        out.send.append(message_of(tag))\n",
+                "        named = self.client.frontier.context\n"
+                "        later = [d for d in named if d >> SEQ_BITS != self.slot]\n"
+                "        tag.raw_context = tuple(sorted({*later, *tag.raw_context}))\n"
+                "        out.send.append(message_of(tag))\n",
             ),
         ),
     ),
@@ -127,8 +128,8 @@ MISTAKES = (
                 "tagged",
                 "                out.deliver.append(tag)\n                knowledge =",
                 "                out.deliver.append(tag)\n"
-                "                self.client.context.difference_update(context)\n"
-                "                self.client.context.add(packed)\n"
+                "                self.client.frontier.context.difference_update(context)\n"
+                "                self.client.frontier.context.add(packed)\n"
                 "                knowledge =",
             ),
         ),
@@ -186,7 +187,7 @@ MISTAKES = (
     ),
     Mistake(
         "5.4: a phantom is used though messages before it are missing",
-        (("stability", "elif n == last + 1:", "else:"),),
+        (("stability", "elif n <= last + 1:", "else:"),),
     ),
     Mistake(
         "5.4: a phantom that is early by messages of its origin is dropped",
@@ -255,11 +256,11 @@ MISTAKES = (
     ),
     Mistake(
         "a message is counted for k members though one less is known to have it",
-        (("stability", "self.known_by(tag) >= self.k:", "self.known_by(tag) >= self.k - 1:"),),
+        (("stability", "self.known_by(tag) >= k:", "self.known_by(tag) >= k - 1:"),),
     ),
     Mistake(
         "what streams hide is no predecessor for stability",
-        (("tagged", "edges = edges + message.aside.hidden", "pass"),),
+        (("tagged", "edges = edges + aside.hidden", "pass"),),
     ),
     Mistake(
         "what streams hide is no predecessor of own messages",
@@ -269,15 +270,15 @@ MISTAKES = (
         "a phantom does not name what streams hide",
         (
             (
-                "tagger",
-                "self.context if not self.hidden else self.context | self._hidden()",
+                "frontier",
+                "self.context if not self.hidden else self.context | self.newest_hidden()",
                 "self.context",
             ),
         ),
     ),
     Mistake(
         "a consumed message of a stream does not replace what it comes after",
-        (("tagger", "        self.context -= behind\n", ""),),
+        (("frontier", "self.context -= behind", "pass"),),
     ),
     Mistake(
         "a forgotten tag is taken to be before everything",

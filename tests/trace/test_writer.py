@@ -12,7 +12,7 @@ from thence.causal.dot import Dot
 from thence.errors import LocalProtocolError
 from thence.trace.reader import read_records
 from thence.trace.record import RunInfo, info_from_json
-from thence.trace.writer import CLOSED_FILE, FORMS, Form, RunWriter, file_stem, write_info
+from thence.trace.writer import CLOSED_FILE, FORMS, Form, RunWriter, file_stem
 
 
 def write(folder: Path, form: Form, segment_records: int = 4) -> None:
@@ -108,19 +108,6 @@ def test_different_names_have_different_files_on_any_file_system():
     assert len({stem.lower() for stem in stems}) == len(names)
     assert all(not set(stem) & set('/\\:*?"<>| ') and not stem.startswith(".") for stem in stems)
     assert file_stem("a#2") == "a#2"
-
-
-def test_several_processes_may_share_a_folder(tmp_path: Path):
-    info = RunInfo(run="r", members=("a", "b"))
-    writers = [RunWriter(tmp_path, info, shared=True) for _ in info.members]
-    for writer, node in zip(writers, info.members, strict=True):
-        writer.log(node).append("end", 1)
-        writer.close()
-    assert not (tmp_path / "run.json").exists()
-    write_info(tmp_path, info)
-    assert [record.node for record in read_records([tmp_path])] == ["a", "b"]
-    with pytest.raises(LocalProtocolError, match="already holds a log of a"):
-        RunWriter(tmp_path, info, shared=True).log("a")
 
 
 def test_misuse_is_said_at_once(tmp_path: Path):

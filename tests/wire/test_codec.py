@@ -13,6 +13,7 @@ from tests.seeds import seeds
 from thence.causal.dot import SEQ_MAX, SLOT_MAX, pack
 from thence.errors import WireError
 from thence.message import (
+    CONTEXT_DOTS_MAX,
     PAYLOAD_BYTES_MAX,
     STREAM_CHARS_MAX,
     Aside,
@@ -22,7 +23,7 @@ from thence.message import (
     VectorMessage,
     WireMessage,
 )
-from thence.wire.codec import CONTEXT_DOTS_MAX, decode, encode, metadata_bytes
+from thence.wire.codec import decode, decode_batch, encode, join_batch, metadata_bytes
 
 slots = st.integers(0, SLOT_MAX)
 seqs = st.integers(1, SEQ_MAX)
@@ -77,9 +78,10 @@ def test_damaged_messages_are_a_message_or_a_wire_error() -> None:
         [1, 0, 0, [], b""],
         [1, 0, SEQ_MAX + 1, [], b""],
         [1, 0, 1, [0], b""],
-        [1, 0, 1, [0, -1], b""],
-        [1, 0, 1, ["a", 1], b""],
-        [1, 0, 1, [0, 1] * (CONTEXT_DOTS_MAX + 1), b""],
+        [1, 0, 1, [-1], b""],
+        [1, 0, 1, [pack(SLOT_MAX, SEQ_MAX) + 1], b""],
+        [1, 0, 1, ["a"], b""],
+        [1, 0, 1, [1] * (CONTEXT_DOTS_MAX + 1), b""],
         [1, 0, 1, [], "text"],
         [1, 0, 1, [], b"", ["s", [[0, "t" * (STREAM_CHARS_MAX + 1), 1]], []]],
         [2, 0, 1],
@@ -113,3 +115,17 @@ def test_deep_nesting_is_a_wire_error() -> None:
 def test_metadata_does_not_count_the_payload() -> None:
     small, large = Message(1, 7, (pack(0, 3),), b""), Message(1, 7, (pack(0, 3),), b"x" * 1000)
     assert metadata_bytes(small) == metadata_bytes(large) == len(encode(small))
+
+
+@given(st.lists(messages.filter(lambda m: not isinstance(m, Phantom)), max_size=5))
+def test_a_batch_is_the_messages_one_after_the_other(several: list[WireMessage]) -> None:
+    data = b"".join(join_batch([encode(message) for message in several]))
+    assert decode_batch(data) == several
+
+
+@given(st.binary(max_size=100))
+def test_any_bytes_are_a_batch_or_a_wire_error(data: bytes) -> None:
+    try:
+        decode_batch(data)
+    except WireError:
+        return

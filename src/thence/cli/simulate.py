@@ -209,8 +209,8 @@ def run_to(
             return simulate(options, writer, check=oracle, watchers=watching)
 
 
-# What RunWriter names its segments: the node, a number, the form.
-SEGMENT = re.compile(r".+-\d{6,}\.(parquet|jsonl)(\.partial)?")
+# What RunWriter and ResumableLog name their segments: the node, a number, the form.
+SEGMENT = re.compile(r".+-\d{6,}\.(parquet|jsonl)(\.partial|\.open)?")
 
 
 def prepare(out: Path, overwrite: bool) -> None:

@@ -140,3 +140,5 @@ class EngineSpec(msgspec.Struct, frozen=True):
     """Whether it reports messages known to k members (``EngineOptions.k``)."""
     streams: bool = False
     """Whether its client takes ``after=``, ``ordered=`` and ``stream=`` (engine/tagger.py)."""
+    multicast: bool = False
+    """Whether its client takes ``to=``, the slots of those whom a message is for."""

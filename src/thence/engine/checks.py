@@ -10,15 +10,17 @@ from typing import Final
 from thence.causal.dot import SEQ_BITS, SEQ_MAX
 from thence.engine.reject import (
     BAD_CONTEXT,
+    BAD_RECIPIENTS,
     BAD_SEQ,
     BAD_STREAM,
     DUPLICATE,
+    NOT_A_MEMBER,
     NOT_MY_MESSAGE,
     TOO_FAR_AHEAD,
     TOO_LARGE,
     UNSENT_OWN_DOT,
 )
-from thence.message import PAYLOAD_BYTES_MAX, STREAM_CHARS_MAX, Aside, Message
+from thence.message import PAYLOAD_BYTES_MAX, STREAM_CHARS_MAX, Aside, Message, Phantom, StreamDot
 
 Fault = tuple[str, str]
 STREAM_DOTS_MAX: Final = 1024
@@ -65,13 +67,66 @@ def context_fault(
     return None
 
 
+def phantom_fault(
+    phantom: Phantom, peer: int, is_member: list[bool], delivered: list[int], slot: int, ahead: int
+) -> Fault | None:
+    """Why a phantom is refused; at most ``ahead`` messages of an origin are held back."""
+    j, n = phantom.origin, phantom.seq
+    size = len(delivered)
+    if not 0 <= j < size or not is_member[j] or j == slot:
+        return NOT_A_MEMBER, f"slot {j} is not another member"
+    if not 0 <= peer < size or not is_member[peer]:
+        return NOT_A_MEMBER, f"it came from slot {peer}, no member"
+    if not 0 < n <= SEQ_MAX:
+        return BAD_SEQ, f"sequence number {n} is not in 1..{SEQ_MAX}"
+    last = delivered[j] & SEQ_MAX
+    if n > last + ahead:
+        return TOO_FAR_AHEAD, f"phantom of message {n} of slot {j} while {last} is delivered"
+    return context_fault(phantom.context, j << SEQ_BITS | n, delivered, slot)
+
+
 def nameable(stream: str) -> bool:
     """May a stream have this name?"""
     return 0 < len(stream) <= STREAM_CHARS_MAX and "/" not in stream and stream.isprintable()
 
 
-def aside_fault(aside: Aside, origin: int, size: int) -> Fault | None:
-    """Why a message of slot ``origin`` cannot say this of streams; ``size`` slots are known."""
+def unsent_fault(
+    named: tuple[StreamDot, ...],
+    slot: int,
+    stream_ids: dict[tuple[int, str], int],
+    delivered: dict[int, int],
+) -> Fault | None:
+    """Does it name a message on a stream of this node that it has not sent?"""
+    for d in named:
+        if d.slot == slot:
+            last = delivered.get(stream_ids.get((slot, d.stream), -1), 0)
+            if last & SEQ_MAX < d.seq:
+                detail = f"this node has not sent message {d.seq} on stream {d.stream!r}"
+                return UNSENT_OWN_DOT, detail
+    return None
+
+
+def recipients_fault(aside: Aside, origin: int, size: int, slot: int) -> Fault | None:
+    """Why a message of slot ``origin`` cannot be for these members only; ``slot`` is this node."""
+    if aside.hollow and not aside.to:
+        return BAD_RECIPIENTS, "it is hollow, and for everyone"
+    if aside.to and aside.stream:
+        return BAD_RECIPIENTS, "a message on a stream of its own is for everyone"
+    previous = -1
+    for each in aside.to:
+        if not previous < each < size:
+            return BAD_RECIPIENTS, "recipients are not in order, named twice or unknown"
+        if each == origin:
+            return BAD_RECIPIENTS, "it names its sender as a recipient"
+        if each == slot and aside.hollow:
+            return BAD_RECIPIENTS, "it is for this node, and without its payload"
+        previous = each
+    return None
+
+
+def aside_fault(aside: Aside, origin: int, size: int, slot: int) -> Fault | None:
+    """Why a message of slot ``origin`` cannot say this of streams and recipients; ``size`` slots
+    are known, ``slot`` is this node."""
     if not nameable(aside.stream or "x"):
         return BAD_STREAM, "a stream's name is too long, has a '/' or is not printable"
     if aside.stream and aside.hidden:
@@ -88,4 +143,4 @@ def aside_fault(aside: Aside, origin: int, size: int) -> Fault | None:
         if key in seen or key == (origin, aside.stream):
             return BAD_CONTEXT, "a stream is named twice, or its own"
         seen.add(key)
-    return None
+    return recipients_fault(aside, origin, size, slot) if aside.to or aside.hollow else None

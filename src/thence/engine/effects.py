@@ -19,9 +19,12 @@ class Effects:
 
     def __init__(self) -> None:
         self.send: list[Any] = []
-        """Wire messages for every other member."""
+        """Wire messages for every other member.  Where ``to`` names recipients, all others get
+        ``message.hollow_form`` of it instead."""
         self.deliver: list[Any] = []
-        """Tags ready to be handed to the application, in causal order."""
+        """Tags ready to be handed to the application, in causal order.  A tag that is ``hollow``
+        waits its turn like the others, goes to the client, and the application is told nothing:
+        neither here nor when it is stable."""
         self.stable: list[Any] = []
         """Tags that became causally stable, in causal order, each once."""
         self.k_stable: list[Any] = []

@@ -18,6 +18,7 @@ BAD_CONTEXT: Final = "bad-context"
 UNSENT_OWN_DOT: Final = "context-names-unsent-own-dot"
 TOO_FAR_AHEAD: Final = "too-far-ahead"
 BAD_STREAM: Final = "bad-stream"
+BAD_RECIPIENTS: Final = "bad-recipients"
 WRONG_KIND: Final = "wrong-kind"
 TOO_LARGE: Final = "too-large"
 

@@ -8,7 +8,8 @@ all members know, in delivery order.  So ``know`` is closed towards ancestors af
 stability comes in causal order and once.
 
 A phantom (j, n, context) says that j has consumed the context and will send (j, n) next; it is
-usable once all of j below n is delivered here.
+usable once all of j below n is delivered here.  Once (j, n) itself is delivered it says no more
+than that, unless (j, n) is hollow here: a message that is not handed over gives no knowledge.
 
 A pass costs what is unstable, and the next one waits until the application has taken as many
 messages again: amortised O(|context|) per message.  It is counted by what the application takes,
@@ -24,11 +25,14 @@ Compiled by mypyc together with the flagship; plain Python when not compiled.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Final
 
 from thence.causal.dot import SEQ_BITS, SEQ_MAX
 from thence.engine.effects import Effects
+from thence.engine.streams import STREAM_BASE
 from thence.engine.tag import LANE_BITS, STABLE, Past, Tag
+from thence.errors import LocalProtocolError
 
 PASS_MESSAGES_MIN: Final = 16
 NEVER: Final = 1 << 60
@@ -114,12 +118,49 @@ class Stability:
         self.due_clock = self._next_pass()
         self.news = False
 
+    def settle(self, tags: Iterable[Tag]) -> None:
+        """Take these as stable without a word: all members know them (``Tagged.settle``)."""
+        settled: dict[int, Tag] = {}
+        for tag in tags:
+            known = self.past.window.get(tag.packed)
+            if known is not tag or tag.index < 0 or tag.packed >> SEQ_BITS >= STREAM_BASE:
+                raise LocalProtocolError(f"{tag} cannot be stable: not consumed here, or forgotten")
+            for before in tag.before:
+                # Knowledge of a stable message goes no further, so nothing before it may need it.
+                if before.pushed != STABLE and before.gone < 0 and before.packed not in settled:
+                    raise LocalProtocolError(f"{tag} cannot be stable before {before} is")
+            settled[tag.packed] = tag
+        for tag in settled.values():
+            tag.pushed = STABLE
+            tag.know |= self.mask
+            tag.know1 |= self.mask1
+            tag.know2 |= self.mask2
+        self.log = [tag for tag in self.log if tag.pushed != STABLE]
+
+    def resume(self) -> None:
+        """The log was filled from a former life: the next look is worth it."""
+        self.news = True
+        self.due_clock = self._next_pass() if self.enabled else NEVER
+
     def known_by(self, tag: Tag) -> int:
-        """How many members are known to have consumed this message, as of the last pass."""
+        """How many members are known to have consumed this message, as of the last pass.  Of a
+        multicast only its sender and those it is for count."""
+        if tag.aside is not None and tag.aside.to:
+            return sum([tag.knows(slot) for slot in (tag.origin, *tag.aside.to)])
         count = (tag.know & self.mask).bit_count()
         if self.wide:
             count += (tag.know1 & self.mask1).bit_count() + (tag.know2 & self.mask2).bit_count()
         return count
+
+    def words(self, slots: int) -> int:
+        """Metadata of what is remembered and of kept phantoms (``Tagged.words``)."""
+        words = 0
+        for tag in self.past.window.values():
+            named = len(tag.predecessors) + len(tag.hidden)
+            words += 3 + (slots + 63) // 64 + 2 * named
+        for _, newest in self.phantoms.values():
+            words += 1 + 2 * len(newest)
+        return words
 
     def _next_pass(self) -> int:
         if self.batch == 1:
@@ -143,7 +184,12 @@ class Stability:
 
     def _tell_k(self, log: list[Tag], out: Effects) -> None:
         for tag in log:
-            if tag.packed not in self.k_told and self.known_by(tag) >= self.k:
+            k = self.k
+            if tag.aside is not None and tag.aside.to:
+                if tag.aside.hollow:
+                    continue
+                k = min(k, len(tag.aside.to) + 1)  # all there are to have it
+            if tag.packed not in self.k_told and self.known_by(tag) >= k:
                 self.k_told.add(tag.packed)
                 out.k_stable.append(tag)
         # Only what is still in the log can be told twice.
@@ -154,9 +200,9 @@ class Stability:
         for j in sorted(self.phantoms):
             n, newest = self.phantoms[j]
             last = delivered[j] & SEQ_MAX
-            if n <= last:
+            if n <= last and not self.past.hollows:
                 del self.phantoms[j]  # message n itself says more
-            elif n == last + 1:
+            elif n <= last + 1:
                 for k in sorted(newest):
                     d = newest[k]
                     if delivered[k] >= d:

@@ -27,25 +27,24 @@ from typing import Any, Final
 
 import msgspec
 
-from thence.causal.dot import SEQ_BITS, SEQ_MAX, SLOT_MAX, Dot
+from thence.causal.dot import SEQ_BITS, SEQ_MAX, Dot
 from thence.causal.members import Members
+from thence.engine.streams import STREAM_BASE, StreamNames
 from thence.errors import ForgottenTagError, LocalProtocolError, UnknownTagError
-from thence.message import StreamDot
 
-STREAM_BASE: Final = SLOT_MAX + 1  # local numbers of streams start here, above every slot
 LANE_BITS: Final = 60  # of ``know``: three lanes add up to less than 2**62, a native integer
 STABLE: Final = -1  # what ``Tag.pushed`` is from the moment it is reported stable
 STREAM_WINDOW_MAX: Final = 1024
-STREAMS_PER_NODE_MAX: Final = 256
 
 
 NOTHING: Final[list[Tag]] = []  # what a forgotten tag has before it; shared, never changed
 
 
-class Past:
+class Past(StreamNames):
     """What a node's application has consumed and not yet forgotten."""
 
     def __init__(self, members: Members, forgets: bool = True) -> None:
+        super().__init__()
         self.members = members
         self.forgets = forgets
         """False without stability: tags are gone at once, which says nothing of their order."""
@@ -59,13 +58,11 @@ class Past:
         """No unforgotten tag has a smaller ``index``: where the bits of ancestors begin."""
         self.base_due = 0
         """The clock at which ``base`` is worth raising again."""
-        self.streams: list[tuple[int, str]] = []
-        self.stream_ids: dict[tuple[int, str], int] = {}
-        self.opened: dict[int, set[str]] = {}
-        """By slot, the streams on which that node has sent."""
         self.stream_windows: dict[int, deque[Tag]] = {}
         self.lost: dict[int, tuple[int, int]] = {}
         """By stream: the newest dot dropped by its bound, not by stability, and its index."""
+        self.hollows = False
+        """Something was ordered here that was not for this node; never false again."""
 
     def node_of(self, packed: int) -> str:
         """The readable origin: ``b``, ``b#2`` or ``b/stream``."""
@@ -79,32 +76,6 @@ class Past:
         """The readable dot."""
         return Dot(self.node_of(packed), packed & SEQ_MAX)
 
-    def stream_number(self, slot: int, stream: str) -> int:
-        """The local number of a stream, whether its node has used it yet or somebody named it."""
-        key = (slot, stream)
-        number = self.stream_ids.get(key, -1)
-        if number < 0:
-            number = STREAM_BASE + len(self.streams)
-            self.streams.append(key)
-            self.stream_ids[key] = number
-        return number
-
-    def may_open(self, slot: int, stream: str) -> bool:
-        """May that node use this stream?  Only what it opened itself counts, so nobody else can
-        use up its streams by naming them."""
-        opened = self.opened.get(slot)
-        return opened is None or stream in opened or len(opened) < STREAMS_PER_NODE_MAX
-
-    def open_stream(self, slot: int, stream: str) -> int:
-        """That node uses this stream; its local number."""
-        self.opened.setdefault(slot, set()).add(stream)
-        return self.stream_number(slot, stream)
-
-    def stream_dot(self, packed: int) -> StreamDot:
-        """The form of a stream's dot that travels."""
-        slot, stream = self.streams[(packed >> SEQ_BITS) - STREAM_BASE]
-        return StreamDot(slot, stream, packed & SEQ_MAX)
-
     def forget_streams(self, named: tuple[int, ...]) -> None:
         """Everybody has consumed these messages of streams, and all before them; a worklist."""
         work = list(named)
@@ -112,8 +83,8 @@ class Past:
             kept = self.stream_windows.get(packed >> SEQ_BITS)
             while kept and kept[0].packed <= packed:
                 tag = kept.popleft()
-                if tag.streams is not None:
-                    work.extend(tag.streams.context)
+                if tag.aside is not None:
+                    work.extend(tag.aside.context)
                 self._drop_of_stream(tag)
 
     def keep_stream(self, tag: Tag) -> None:
@@ -167,7 +138,7 @@ class Past:
 
     def right_before(self, tag: Tag) -> list[Tag]:
         """The unforgotten tags that the order itself puts right before this one, named or not."""
-        named = () if tag.streams is None else tag.streams.context
+        named = () if tag.aside is None else tag.aside.context
         if tag.packed >> SEQ_BITS >= STREAM_BASE:
             # Messages of one stream are ordered among themselves without naming each other.
             named = (*tag.raw_context, *named, tag.packed - 1)
@@ -181,7 +152,7 @@ class Past:
     def _lost_before(self, tag: Tag) -> int:
         """The index of the newest message of a stream right before this one that was dropped by
         its bound: what came before that cannot be told any more.  -1 for none."""
-        named = () if tag.streams is None else tag.streams.context
+        named = () if tag.aside is None else tag.aside.context
         if tag.packed >> SEQ_BITS >= STREAM_BASE:
             named = (*named, tag.packed - 1)
         index = -1
@@ -252,16 +223,26 @@ class Answers:
         """Below this index an ancestor may be missing: a message between was dropped."""
 
 
-class Streams:
-    """What only tags need that have to do with streams of their own."""
+class TagAside:
+    """What only tags need that have to do with streams of their own or with multicasts."""
 
-    __slots__ = ("context", "hidden")
+    __slots__ = ("behind", "context", "hidden", "hollow", "passed", "to")
 
-    def __init__(self, hidden: tuple[int, ...], context: tuple[int, ...]) -> None:
+    def __init__(
+        self, hidden: tuple[int, ...], context: tuple[int, ...], to: tuple[int, ...] = ()
+    ) -> None:
         self.hidden = hidden
         """Predecessors on the default stream that only a stream's message orders before it."""
         self.context = context
         """Immediate predecessors on streams, by the local number of the stream."""
+        self.to = to
+        """The slots it is for; empty: for everyone."""
+        self.hollow = False
+        """It is not for this node."""
+        self.passed = False
+        """Hollow, and something after it was consumed here."""
+        self.behind: tuple[int, ...] = ()
+        """What left the frontier with it though it does not name that (engine/frontier.py)."""
 
 
 class Tag:
@@ -274,6 +255,7 @@ class Tag:
 
     __slots__ = (
         "answers",
+        "aside",
         "before",
         "gone",
         "index",
@@ -285,7 +267,6 @@ class Tag:
         "payload",
         "pushed",
         "raw_context",
-        "streams",
     )
 
     def __init__(
@@ -321,7 +302,7 @@ class Tag:
         """The client's clock when the application consumed it; -1 before."""
         self.gone = -1
         """The client's clock when it was forgotten; -1 before."""
-        self.streams: Streams | None = None
+        self.aside: TagAside | None = None
         self.answers: Answers | None = None
 
     def mark(self, slot: int) -> None:
@@ -334,6 +315,14 @@ class Tag:
             self.know1 |= 1 << (slot - LANE_BITS)
         else:
             self.know2 |= 1 << (slot - 2 * LANE_BITS)
+
+    def knows(self, slot: int) -> bool:
+        """Is the member in that slot known to have consumed this message?"""
+        if slot < LANE_BITS:
+            return self.know >> slot & 1 == 1
+        if slot < 2 * LANE_BITS:
+            return self.know1 >> (slot - LANE_BITS) & 1 == 1
+        return self.know2 >> (slot - 2 * LANE_BITS) & 1 == 1
 
     @property
     def origin(self) -> int:
@@ -365,18 +354,29 @@ class Tag:
     @property
     def predecessors(self) -> tuple[int, ...]:
         """The same as packed dots, for simulator and oracle."""
-        streams = self.streams
-        return self.raw_context if streams is None else self.raw_context + streams.context
+        aside = self.aside
+        return self.raw_context if aside is None else self.raw_context + aside.context
 
     @property
     def stream_context(self) -> tuple[int, ...]:
         """Immediate predecessors on streams, by the local number of the stream."""
-        return () if self.streams is None else self.streams.context
+        return () if self.aside is None else self.aside.context
 
     @property
     def hidden(self) -> tuple[int, ...]:
         """Predecessors on the default stream that only a stream's message orders before it."""
-        return () if self.streams is None else self.streams.hidden
+        return () if self.aside is None else self.aside.hidden
+
+    @property
+    def to(self) -> tuple[int, ...]:
+        """The slots of the members it is for, beside its sender; empty: for everyone."""
+        return () if self.aside is None else self.aside.to
+
+    @property
+    def hollow(self) -> bool:
+        """Is it ordered here without being for this node?  The application never sees such a tag:
+        the driver hands it to the client in its turn and tells nobody."""
+        return self.aside is not None and self.aside.hollow
 
     @property
     def vector(self) -> tuple[int, ...] | None:
@@ -453,7 +453,7 @@ def read_tag(data: bytes) -> Tag:
     packed = sorted([_pack_by_name(past, d) for d in context])
     default = tuple([d for d in packed if d >> SEQ_BITS < STREAM_BASE])
     tag = Tag(past, _pack_by_name(past, dot), default, b"", [])
-    tag.streams = Streams((), tuple([d for d in packed if d >> SEQ_BITS >= STREAM_BASE]))
+    tag.aside = TagAside((), tuple([d for d in packed if d >> SEQ_BITS >= STREAM_BASE]))
     return tag
 
 

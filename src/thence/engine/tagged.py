@@ -30,27 +30,33 @@ Packed dots are plain integers throughout: this is the hot loop, compiled by myp
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from heapq import heappop, heappush
 
 from thence.causal.dot import SEQ_BITS, SEQ_MAX
 from thence.causal.members import Members
 from thence.engine.base import PENDING_PER_ORIGIN_MAX, EngineOptions, EngineSpec
-from thence.engine.checks import aside_fault, context_fault, message_fault
+from thence.engine.checks import (
+    aside_fault,
+    context_fault,
+    message_fault,
+    phantom_fault,
+    unsent_fault,
+)  # fmt: skip
 from thence.engine.effects import Effects
 from thence.engine.held import Held, missing_dots
+from thence.engine.outgoing import message_of
 from thence.engine.reject import (
-    BAD_SEQ,
     BAD_STREAM,
     NOT_A_MEMBER,
     TOO_FAR_AHEAD,
-    UNSENT_OWN_DOT,
     WRONG_KIND,
     Reject,
     Waiting,
 )
 from thence.engine.stability import Stability
-from thence.engine.tag import STREAM_BASE, STREAMS_PER_NODE_MAX, Past, Streams, Tag
+from thence.engine.streams import STREAM_BASE, STREAMS_PER_NODE_MAX
+from thence.engine.tag import Past, Tag, TagAside
 from thence.engine.tagger import Tagger
 from thence.errors import LocalProtocolError
 from thence.message import PAYLOAD_BYTES_MAX, Aside, Message, Phantom, WireMessage
@@ -83,7 +89,7 @@ class Tagged:
         self.arrivals = 0
         self.pending: dict[int, tuple[int, Message]] = {}
         """Held back, with the order of arrival.  The first of an origin watches a dot; the others
-        are found here when the message before them is delivered."""
+        are found when the one before is delivered."""
         self.watchers: dict[int, Held] = {}
         """By missing dot, those who watch it: a chain, newest first, nearly always of one."""
         self.stream_delivered: dict[int, int] = {}
@@ -107,9 +113,7 @@ class Tagged:
         k = packed >> SEQ_BITS
         if tag.past is not self.past or tag.origin != self.slot or packed != self._last(k) + 1:
             raise LocalProtocolError(f"{tag} is not the next message that this node tagged")
-        streams = tag.streams
-        aside = None if streams is None else self._aside(tag, streams)
-        out.send.append(Message(self.slot, packed & SEQ_MAX, tag.raw_context, tag.payload, aside))
+        out.send.append(message_of(tag))
         if k >= STREAM_BASE:
             self.stream_delivered[k] = packed
             return
@@ -127,7 +131,7 @@ class Tagged:
         out.send.append(phantom)
 
     def forget(self, tag: Tag) -> None:
-        """Its stable event was consumed.  Client and engine share the tag: all is done already."""
+        """Its stable event was consumed.  Client and engine share the tag: all is done."""
         if tag.gone < 0:
             raise LocalProtocolError(f"{tag} must be taken by Tagger.stabilised first")
 
@@ -203,7 +207,7 @@ class Tagged:
         self._accept(peer, message, packed, last, out)
 
     def receive_many(self, peer: int, messages: Sequence[WireMessage], out: Effects) -> None:
-        """A batch arrived, in this order."""
+        """The same for a batch."""
         for message in messages:
             self.receive(peer, message, out)
 
@@ -238,7 +242,7 @@ class Tagged:
         if packed > last + 1:
             self.pending[packed] = (self.arrivals, message)
             return
-        held = Held(packed, message, self._named(message))
+        held = Held(packed, message, self.past.named_by(message))
         if self._ready(held):
             self._deliver(packed, message, held.named, out)
             if self.pending:
@@ -288,9 +292,12 @@ class Tagged:
         tag = Tag(self.past, packed, message.context, message.payload, [])
         out.deliver.append(tag)
         edges = message.context
-        if message.aside is not None:
-            tag.streams = Streams(message.aside.hidden, named)
-            edges = edges + message.aside.hidden
+        aside = message.aside
+        if aside is not None:
+            tag.aside = TagAside(aside.hidden, named, aside.to)
+            edges = edges + aside.hidden
+            if aside.to and self.slot not in aside.to and k != self.slot:
+                self._make_hollow(tag, tag.aside)
         if k >= STREAM_BASE:
             self.stream_delivered[k] = packed
             return
@@ -301,6 +308,14 @@ class Tagged:
             self.latest[k] = tag
             window[packed] = tag
             self.knowledge.log.append(tag)
+
+    def _make_hollow(self, tag: Tag, aside: TagAside) -> None:
+        """It is not for this node.  It tells nothing of its sender: only what the application is
+        handed does, or a phantom."""
+        aside.hollow = True
+        tag.payload = b""
+        tag.know = tag.know1 = tag.know2 = 0
+        self.past.hollows = True
 
     def _wake(self, packed: int, out: Effects) -> None:
         """Deliver everything that waited for this dot, directly or not; a worklist.
@@ -361,7 +376,7 @@ class Tagged:
     ) -> None:
         if message.aside is not None:
             self.held_aside[message.origin] -= 1
-        held = Held(packed, message, self._named(message))
+        held = Held(packed, message, self.past.named_by(message))
         if self._ready(held):
             self._deliver(packed, message, held.named, out)
             ready.append(packed)
@@ -381,36 +396,21 @@ class Tagged:
 
     # ---- streams ---------------------------------------------------------------------------------
 
-    def _aside(self, tag: Tag, streams: Streams) -> Aside:
-        named = tuple(sorted([self.past.stream_dot(d) for d in streams.context]))
-        return Aside(tag.stream, named, streams.hidden)
-
-    def _named(self, message: Message) -> tuple[int, ...]:
-        """The local numbers of what a message names on streams."""
-        if message.aside is None:
-            return ()
-        numbers = [
-            self.past.stream_number(d.slot, d.stream) << SEQ_BITS | d.seq
-            for d in message.aside.context
-        ]
-        return tuple(sorted(numbers))
-
     def _receive_aside(self, peer: int, message: Message, aside: Aside, out: Effects) -> None:
         """A message on a stream of its own, or one that comes after such messages."""
         j = message.origin
-        fault = aside_fault(aside, j, len(self.delivered))
+        fault = aside_fault(aside, j, len(self.delivered), self.slot)
         if fault is None:
             packed = (j << SEQ_BITS) + message.seq
             fault = context_fault(aside.hidden, packed, self.delivered, self.slot)
+        if fault is None and aside.context:
+            sent = self.stream_delivered
+            fault = unsent_fault(aside.context, self.slot, self.past.stream_ids, sent)
+        if fault is None and aside.to and not self.stability:
+            fault = WRONG_KIND, "without stability this node cannot see through a multicast"
         if fault is not None:
             out.reject.append(Reject(peer, fault[0], fault[1]))
             return
-        for d in aside.context:
-            number = self.past.stream_ids.get((d.slot, d.stream), -1)
-            if d.slot == self.slot and (number < 0 or self._last(number) & SEQ_MAX < d.seq):
-                detail = f"this node has not sent message {d.seq} on stream {d.stream!r}"
-                out.reject.append(Reject(peer, UNSENT_OWN_DOT, detail))
-                return
         k = j
         if aside.stream:
             if not self.past.may_open(j, aside.stream):
@@ -423,30 +423,35 @@ class Tagged:
         self._accept(peer, message, (k << SEQ_BITS) + message.seq, self._last(k), out)
 
     def _receive_phantom(self, peer: int, phantom: Phantom, out: Effects) -> None:
-        j, n = phantom.origin, phantom.seq
-        if not 0 <= j < len(self.delivered) or not self.is_member[j] or j == self.slot:
-            out.reject.append(Reject(peer, NOT_A_MEMBER, f"slot {j} is not another member"))
-            return
-        if not 0 <= peer < len(self.delivered) or not self.is_member[peer]:
-            out.reject.append(Reject(peer, NOT_A_MEMBER, f"it came from slot {peer}, no member"))
-            return
-        if not 0 < n <= SEQ_MAX:
-            out.reject.append(Reject(peer, BAD_SEQ, f"sequence number {n} is not in 1..{SEQ_MAX}"))
-            return
-        last = self.delivered[j] & SEQ_MAX
-        if n > last + self.pending_max:
-            detail = f"phantom of message {n} of slot {j} while {last} is delivered"
-            out.reject.append(Reject(peer, TOO_FAR_AHEAD, detail, True))
-            return
-        fault = context_fault(phantom.context, j << SEQ_BITS | n, self.delivered, self.slot)
+        fault = phantom_fault(
+            phantom, peer, self.is_member, self.delivered, self.slot, self.pending_max
+        )
         if fault is not None:
-            out.reject.append(Reject(peer, fault[0], fault[1]))
-        elif n > last and self.stability:  # otherwise message n itself says more
-            self.knowledge.heard(j, n, phantom.context)
+            out.reject.append(Reject(peer, fault[0], fault[1], fault[0] == TOO_FAR_AHEAD))
+        elif self.stability:
+            last = self.delivered[phantom.origin] & SEQ_MAX
+            if phantom.seq > last or self.past.hollows:  # otherwise the message itself says more
+                self.knowledge.heard(phantom.origin, phantom.seq, phantom.context)
 
     def flush(self, out: Effects) -> None:
         """Find everything that is stable by now."""
         self.knowledge.flush(self.delivered, out)
+
+    def settle(self, tags: Iterable[Tag]) -> None:
+        """These were found stable in a former life of this node: nothing is told, and
+        ``Tagger.stabilised`` may be called.  In causal order, all before them settled too."""
+        self.knowledge.settle(tags)
+
+    def readmit(self, message: Message) -> Tag:
+        """A message of a former life of this node, own ones included: its tag, as if delivered.
+        Only for ``restore``, which checks that it comes next."""
+        k = message.origin
+        if message.stream:
+            k = self.past.open_stream(k, message.stream)
+        out = Effects()
+        self._deliver(k << SEQ_BITS | message.seq, message, self.past.named_by(message), out)
+        tag: Tag = out.deliver[0]
+        return tag
 
     def known_by(self, tag: Tag) -> int:
         """How many members are known to have consumed this message, as of the last pass."""
@@ -460,17 +465,11 @@ class Tagged:
     def words(self) -> int:
         """Metadata in words, counted as in 8.3.1: per message, 2 for the dot, 2 per predecessor,
         1 for the stage and the bits of ``know``; 2 per watched dot; the delivered vector."""
-        knows = (len(self.delivered) + 63) // 64
-        words = len(self.delivered) + 2 * len(self.stream_delivered)
-        for tag in self.window.values():
-            words += 3 + knows + 2 * (len(tag.predecessors) + len(tag.hidden))
+        words = len(self.delivered) + 2 * len(self.stream_delivered) + 2 * len(self.watchers)
         for _, message in self.pending.values():
             named = len(message.context) + len(message.stream_context) + len(message.hidden)
             words += 3 + 2 * named
-        words += 2 * len(self.watchers)
-        for _, newest in self.knowledge.phantoms.values():
-            words += 1 + 2 * len(newest)
-        return words
+        return words + self.knowledge.words(len(self.delivered))
 
 
 def make(members: Members, slot: int, options: EngineOptions) -> tuple[Tagger, Tagged]:
@@ -497,4 +496,5 @@ SPEC = EngineSpec(
     make=make,
     k_stability=True,
     streams=True,
+    multicast=True,
 )

@@ -4,9 +4,8 @@ Algorithms 4, 8 and 10 of the thesis, with their errata (docs/explanation/errata
 apart from the middleware (thesis 3.6): a message is tagged at the call with what the application
 has taken, not with what the middleware has queued for it.
 
-State: the context, which is the set of maximal dots among everything sent or consumed.  Sending
-replaces it by the new dot.  Consuming m removes what m names and adds m; no other dot of the
-context can be older than m, because the message that names it would have been consumed before m.
+State: the context, which is the set of maximal dots among everything sent or consumed
+(engine/frontier.py).
 
 Streams
 -------
@@ -16,6 +15,13 @@ stream of its own, dot ``(node/stream, seq)``.  Messages of one stream are order
 use several streams for what is independent.  Streams neither give nor receive stability.  Once
 consumed they are in the context of the next message of the default stream, as everything else.
 What they hide from that context travels beside it (``hidden``), or stability could not see through.
+
+Multicasts
+----------
+A message for some members (``to=``) has its dot and context like any other and reaches every
+member, but those it is not for get it *hollow*: their engine orders it, their application never
+sees it and it never enters their context.  So a context is always what its sender has sent and
+taken, and the order through a hollow message is kept all the same.
 """
 
 from __future__ import annotations
@@ -25,15 +31,15 @@ from collections.abc import Iterable
 from thence.causal.dot import SEQ_BITS, SEQ_MAX, Dot
 from thence.causal.members import Members
 from thence.engine.checks import nameable
+from thence.engine.frontier import Frontier
+from thence.engine.streams import STREAM_BASE, STREAMS_PER_NODE_MAX
 from thence.engine.tag import (
     LANE_BITS,
     NOTHING,
     STABLE,
-    STREAM_BASE,
-    STREAMS_PER_NODE_MAX,
     Past,
-    Streams,
     Tag,
+    TagAside,
     read_tag,
 )
 from thence.errors import LimitError, LocalProtocolError, UnknownTagError
@@ -54,9 +60,8 @@ class Tagger:
         """False without stability: nothing would ever be forgotten, so nothing is remembered."""
         self.sent = slot << SEQ_BITS
         """Packed dot of the last message sent; seq 0 before the first."""
-        self.context: set[int] = set()
-        self.hidden: set[int] = set()
-        self.stream_context: set[int] = set()
+        self.frontier = Frontier()
+        """The latest dots of what is sent and consumed: the context of the next message."""
         self.stream_sent: dict[int, int] = {}
 
     def broadcast(
@@ -65,29 +70,34 @@ class Tagger:
         after: Iterable[Tag] | None = None,
         ordered: bool = True,
         stream: str = "",
+        to: Iterable[int] | None = None,
     ) -> Tag:
         """Tag a message now, after everything consumed so far.
 
         ``after`` names the predecessors instead; ``ordered=False`` has none.  Both travel on a
-        stream of their own, ``stream`` if given.  The tag goes on to ``Tagged.broadcast``.
+        stream of their own, ``stream`` if given.  ``to`` are the slots of the members it is for.
+        The tag goes on to ``Tagged.broadcast``.
         """
         if len(payload) > PAYLOAD_BYTES_MAX:
             raise LimitError(f"a payload has at most {PAYLOAD_BYTES_MAX} bytes")
+        recipients = () if to is None else self._recipients(to)
         if after is not None or not ordered or stream:
+            if to is not None:
+                raise LocalProtocolError("to= and a stream of its own (after=, ordered=, stream=)")
             return self._broadcast_on_stream(payload, after, ordered, stream)
         if self.sent & SEQ_MAX == SEQ_MAX:
             raise LimitError("this node has used up its sequence numbers: take a new incarnation")
         packed = self.sent + 1
         self.sent = packed
         past = self.past
-        tag = Tag(past, packed, tuple(sorted(self.context)), payload, [])
-        before = self.context
-        if self.stream_context or self.hidden:
-            hidden = self._hidden()
+        frontier = self.frontier
+        before = frontier.context
+        tag = Tag(past, packed, tuple(sorted(before)), payload, [])
+        if frontier.stream_context or frontier.hidden or recipients:
+            hidden = frontier.newest_hidden()
             before = before | hidden
-            tag.streams = Streams(tuple(sorted(hidden)), tuple(sorted(self.stream_context)))
-            self.stream_context = set()
-            self.hidden = set()
+            streams = tuple(sorted(frontier.stream_context))
+            tag.aside = TagAside(tuple(sorted(hidden)), streams, recipients)
         past.clock += 1
         tag.index = past.clock
         if self.keep:
@@ -98,7 +108,7 @@ class Tagger:
             past.unsent[packed] = tag
         else:
             tag.gone = tag.index
-        self.context = {packed}
+        frontier.send(packed)
         return tag
 
     def consume(self, tag: Tag) -> None:
@@ -110,17 +120,15 @@ class Tagger:
         clock = past.clock + 1
         past.clock = clock
         tag.index = clock
+        if past.hollows:
+            if tag.hollow:
+                return
+            if tag.packed >> SEQ_BITS < STREAM_BASE:
+                self.frontier.see_through(tag)
+        self.frontier.take(tag)
         if tag.packed >> SEQ_BITS >= STREAM_BASE:
-            self._enter_stream(tag)
-            return
-        self.context.difference_update(tag.raw_context)
-        self.context.add(tag.packed)
-        if self.stream_context or self.hidden:
-            self.hidden.difference_update(tag.raw_context)
-            if tag.streams is not None:
-                self.stream_context.difference_update(tag.streams.context)
-                self.hidden.difference_update(tag.streams.hidden)
-        if self.keep:
+            self._keep_stream(tag)
+        elif self.keep:
             if self.bit:
                 tag.know |= self.bit
             else:
@@ -141,13 +149,25 @@ class Tagger:
         tag.payload = b""
         tag.before = NOTHING
         del past.window[tag.packed]
-        if tag.streams is not None:
-            past.forget_streams(tag.streams.context)
+        if tag.aside is not None:
+            past.forget_streams(tag.aside.context)
+
+    def readmit(self, tag: Tag) -> None:
+        """The application consumed or sent this in a former life; for ``restore``, in order.  The
+        context does not move: it is restored as a whole."""
+        past = self.past
+        past.clock += 1
+        tag.index = past.clock
+        if tag.packed >> SEQ_BITS >= STREAM_BASE:
+            self._keep_stream(tag)
+        elif not self.keep:
+            tag.gone = tag.index
+        elif not tag.hollow:
+            tag.mark(self.slot)
 
     def phantom(self) -> Phantom:
         """What was consumed so far, to let others make progress while this node is silent."""
-        seen = self.context if not self.hidden else self.context | self._hidden()
-        return Phantom(self.slot, (self.sent & SEQ_MAX) + 1, tuple(sorted(seen)))
+        return self.frontier.phantom(self.slot, self.sent)
 
     def find(self, name: Tag | Dot | str | bytes) -> Tag:
         """This node's tag for a message named by a tag, a dot, ``"b:7"`` or stored bytes."""
@@ -167,20 +187,13 @@ class Tagger:
         number = self.past.stream_ids.get((slot, stream), -1) if slash else slot
         in_range = number >= 0 and 0 < dot.seq <= SEQ_MAX
         tag = self.past.known(number << SEQ_BITS | dot.seq) if in_range else None
-        if tag is None or tag.index < 0:
+        if tag is None or tag.index < 0 or tag.hollow:
             raise UnknownTagError(
-                f"{dot} is not in this node's memory: it was not consumed here yet, or it became "
-                "stable and was forgotten. Keep the Tag itself for as long as you need it"
+                f"{dot} is not in this node's memory: it was not consumed here yet, it was not for "
+                "this node, or it became stable and was forgotten. Keep the Tag itself for as long "
+                "as you need it"
             )
         return tag
-
-    def _hidden(self) -> set[int]:
-        """What streams hide, one dot per origin: a newer one of the same origin covers the rest."""
-        newest: dict[int, int] = {d >> SEQ_BITS: d for d in self.context}
-        for d in self.hidden:
-            if newest.get(d >> SEQ_BITS, 0) < d:
-                newest[d >> SEQ_BITS] = d
-        return set(newest.values()) & self.hidden
 
     def _broadcast_on_stream(
         self, payload: bytes, after: Iterable[Tag] | None, ordered: bool, stream: str
@@ -200,6 +213,11 @@ class Tagger:
             own = tag if tag.past is self.past else self.find(tag)
             if own.index < 0:
                 raise UnknownTagError(f"after={own}: it was not consumed here yet")
+            if own.to:
+                raise LocalProtocolError(
+                    f"after={own}: it was for some members only, so the others could not tell what "
+                    "comes before; name what it came after, or send without after="
+                )
             origin = own.packed >> SEQ_BITS
             newest[origin] = max(newest.get(origin, 0), own.packed)
         if not self.past.may_open(self.slot, name):
@@ -211,21 +229,28 @@ class Tagger:
         named = sorted(newest.values())
         default = tuple([d for d in named if d >> SEQ_BITS < STREAM_BASE])
         tag = Tag(self.past, packed, default, payload, [])
-        tag.streams = Streams((), tuple([d for d in named if d >> SEQ_BITS >= STREAM_BASE]))
+        tag.aside = TagAside((), tuple([d for d in named if d >> SEQ_BITS >= STREAM_BASE]))
         self.past.clock += 1
         tag.index = self.past.clock
-        self._enter_stream(tag)
+        self.frontier.take(tag)
+        self._keep_stream(tag)
         return tag
 
-    def _enter_stream(self, tag: Tag) -> None:
-        """A message of a stream joins the context, in front of what it comes after."""
-        behind = self.context.intersection(tag.raw_context)
-        self.context -= behind
-        self.hidden |= behind
-        if tag.streams is not None:
-            self.stream_context.difference_update(tag.streams.context)
-        self.stream_context.discard(tag.packed - 1)
-        self.stream_context.add(tag.packed)
+    def _recipients(self, to: Iterable[int]) -> tuple[int, ...]:
+        """Sorted; empty when it is for everyone after all."""
+        found = sorted(set(to))
+        mask = self.past.members.mask
+        strangers = [slot for slot in found if slot < 0 or not mask >> slot & 1]
+        if not found or strangers or self.slot in found:
+            raise LocalProtocolError(
+                f"to={found}: expected slots of other members, at least one; this is slot "
+                f"{self.slot} of {len(self.past.members.names)}"
+            )
+        if not self.keep:
+            raise LocalProtocolError("to= needs stability: without it nothing is remembered")
+        return () if len(found) + 1 == mask.bit_count() else tuple(found)
+
+    def _keep_stream(self, tag: Tag) -> None:
         if self.keep:
             self.past.keep_stream(tag)
         else:

@@ -54,12 +54,16 @@ class Oracle(Watcher):
         self.histories = Histories(list(names))
         self.truth = Truth(self.histories)
         self.past = [0] * size
-        """What each application has sent or consumed: closed under happened-before."""
+        """What each application has sent or consumed."""
+        self.seen = [0] * size
+        """That, and all that happened before it: multicasts for others too."""
         self.ready_at = [0] * size
         self.offered_to = [0] * size
         self.arrived_at = [0] * size
         self.told = [0] * size
         """What each application was told is stable."""
+        self.passed = [0] * size
+        """What became stable at each node without being for it; nobody is told."""
         self.k_told = [0] * size
         self.known = [[0] * size for _ in range(size)]
         """known[i][j]: what the middleware of i can know that the application of j has consumed."""
@@ -84,21 +88,37 @@ class Oracle(Watcher):
 
     def sent(self, node: int, tag: Any, after: Sequence[Any] | None) -> None:
         stream: str = getattr(tag, "stream", "")
+        taken = self.past[node]
         if after is None and not stream:
-            past = self.past[node]
+            past = self.seen[node]
             self.seqs[node] += 1
             key = (node, "", self.seqs[node])
             if self.told[node] & ~past:
                 self.fail(f"{self.name(node)} was told stable what it has not consumed")
         else:
             past, key = self._explicit_past(node, tag, stream, after or ())
+            taken = past
         number = self.histories.add(key, past)
-        self.truth.add(past, 1 << number)
+        to = self._recipients(node, number, tag)
+        self.truth.add(past, 1 << number, taken, to)
         self.past[node] |= 1 << number
+        self.seen[node] |= self.histories.closure[number]
         self.tags[node][number] = tag
         self.known[node][node] |= self.histories.closure[number]
         if self.spec.tags == "exact":
             self._check_tag(node, number, tag, "tagged")
+
+    def _recipients(self, node: int, number: int, tag: Any) -> int:
+        to: int = sum(1 << slot for slot in getattr(tag, "to", ()))
+        if to:
+            for other in range(self.size):
+                if other != node and not to >> other & 1:
+                    self.histories.not_for[other] |= 1 << number
+        return to
+
+    def is_for(self, node: int, number: int) -> bool:
+        """Is this message for that node?"""
+        return not self.histories.not_for[node] >> number & 1
 
     def _explicit_past(
         self, node: int, tag: Any, stream: str, after: Sequence[Any]
@@ -132,7 +152,7 @@ class Oracle(Watcher):
             self.fail(f"{self.name(node)}: wire form of {shown} {wrong}")
 
     def phantom_made(self, node: int, phantom: Phantom) -> None:
-        context = self.truth.maximal_dots(self.past[node], self.histories.ordered)
+        context = self.truth.maximal_dots(self.announced(node), self.histories.ordered)
         if phantom.origin != node or phantom.seq != self.seqs[node] + 1:
             self.fail(
                 f"{self.name(node)} announced {phantom.origin}:{phantom.seq}, "
@@ -141,6 +161,10 @@ class Oracle(Watcher):
         if phantom.context != context:
             said, meant = self.truth.show(phantom.context), self.truth.show(context)
             self.fail(f"{self.name(node)}: its phantom says {said}, its history says {meant}")
+
+    def announced(self, node: int) -> int:
+        """What a phantom speaks for: all that the application has sent or consumed."""
+        return self.past[node]
 
     # Receiving.
 
@@ -178,8 +202,12 @@ class Oracle(Watcher):
         if self.ready_at[node] >> number & 1:
             self.fail(f"{self.name(node)} made {self.histories.show(number)} ready twice")
         self.ready_at[node] |= 1 << number
+        is_for = self.is_for(node, number)
+        if getattr(tag, "hollow", False) == is_for:
+            self.fail(f"{self.name(node)} takes {self.histories.show(number)} for hollow, or not")
         if not stream:
-            self.known[node][slot] |= self.histories.closure[number] & self.histories.ordered
+            if is_for:  # what is not handed over tells nothing
+                self.known[node][slot] |= self.histories.closure[number] & self.histories.ordered
             self._use_phantoms(node, slot)
 
     def consumed(self, node: int, tag: Any) -> None:
@@ -191,7 +219,9 @@ class Oracle(Watcher):
             self.fail(f"{self.name(node)} consumed its own message {histories.show(number)}")
         if past >> number & 1:
             self.fail(f"{self.name(node)} consumed {histories.show(number)} twice")
-        missing = closure & ~past & ~(1 << number)
+        if not self.is_for(node, number):
+            self.fail(f"{self.name(node)} consumed {histories.show(number)}, which is for others")
+        missing = closure & ~past & ~(1 << number) & ~histories.not_for[node]
         if missing:
             self.fail(
                 f"{self.name(node)} consumed {histories.show(number)} before its predecessors "
@@ -204,7 +234,8 @@ class Oracle(Watcher):
                 f"{histories.show_all(concurrent)} that it was told are stable"
             )
         self.past[node] = past | 1 << number
-        self.known[node][node] |= 1 << number
+        self.seen[node] |= closure
+        self.known[node][node] |= closure
         self.tags[node][number] = tag
         if self.spec.tags != "none":
             self._check_tag(node, number, tag, "consumed")
@@ -227,6 +258,9 @@ class Oracle(Watcher):
                     f"{self.name(other)} sent after it (or announced) has been delivered there"
                 )
 
+        if not self.is_for(node, number):
+            self.passed[node] |= 1 << number
+
     def stabilised(self, node: int, tag: Any) -> None:
         number = self._number(node, key_of_tag(tag), "told stable")
         histories = self.histories
@@ -236,6 +270,7 @@ class Oracle(Watcher):
         if self.told[node] >> number & 1:
             self.fail(f"{self.name(node)} was told twice that {shown} is stable")
         earlier = histories.closure[number] & histories.ordered & ~(1 << number)
+        earlier &= ~histories.not_for[node]
         if earlier & ~self.told[node]:
             self.fail(
                 f"{self.name(node)} was told {shown} is stable before its predecessors "
@@ -248,13 +283,23 @@ class Oracle(Watcher):
         shown = self.histories.show(number)
         if not self.options.k:
             self.fail(f"{self.name(node)} called {shown} k-stable, nobody asked")
-        others = sum(self.known[node][j] >> number & 1 for j in range(self.size) if j != node)
+        others = sum(self.known[node][j] >> number & 1 for j in self._holders(number) if j != node)
         # Its own consumption comes first in the queue to the application, so it counts.
-        if others + 1 < self.options.k:
+        if others + 1 < self._needed(number):
             self.fail(
                 f"{self.name(node)} called {shown} {self.options.k}-stable, "
                 f"{others + 1} members are known to have it"
             )
+
+    def _holders(self, number: int) -> list[int]:
+        """Its sender and those it is for."""
+        sender = self.histories.keys[number][0]
+        return [j for j in range(self.size) if j == sender or self.is_for(j, number)]
+
+    def _needed(self, number: int) -> int:
+        """How many must have it to be k-stable: of a multicast, not more than there are."""
+        k = self.options.k
+        return min(k, len(self._holders(number))) if self.truth.expected[number].to else k
 
     def k_stabilised(self, node: int, tag: Any) -> None:
         number = self._number(node, key_of_tag(tag), "told k-stable")
@@ -300,7 +345,8 @@ class Oracle(Watcher):
             return True
         if not self.histories.keys[number][1]:
             return False
-        return any(self.histories.closure[n] >> number & 1 for n in bits(self.told[node]))
+        stable = self.told[node] | self.passed[node]
+        return any(self.histories.closure[n] >> number & 1 for n in bits(stable))
 
     def compare_all(self) -> None:
         """Every pair at every node."""
@@ -341,7 +387,7 @@ class Oracle(Watcher):
         """Once everything arrived, every queue is empty and no flush finds more."""
         everything = (1 << len(self.histories)) - 1
         for node in range(self.size):
-            missing = everything & ~self.past[node]
+            missing = everything & ~self.past[node] & ~self.histories.not_for[node]
             if missing:
                 self.fail(f"{self.name(node)} never consumed {self.histories.show_all(missing)}")
             if self.spec.stability and self.options.stability:
@@ -356,9 +402,11 @@ class Oracle(Watcher):
             )
         if not self.options.k:
             return
-        for number in bits(self.histories.ordered & ~self.k_told[node]):
-            have = sum(known >> number & 1 for known in self.known[node])
-            if have >= self.options.k:
+        due = self.histories.ordered & ~self.k_told[node] & ~self.histories.not_for[node]
+        for number in bits(due):
+            holders = self._holders(number)
+            have = sum(self.known[node][j] >> number & 1 for j in holders)
+            if have >= self._needed(number):
                 self.fail(
                     f"{self.name(node)} was never told that {self.histories.show(number)} is "
                     f"{self.options.k}-stable; {have} members are known to have it"
@@ -366,7 +414,7 @@ class Oracle(Watcher):
 
     def stable_by_now(self, node: int) -> int:
         """What the condition for stability holds for at a node, as a bit set."""
-        all_known = self.histories.ordered
+        all_known = self.histories.ordered & ~self.histories.not_for[node]
         for known in self.known[node]:
             all_known &= known
         return all_known

@@ -26,7 +26,7 @@ from thence.causal.members import Members
 from thence.engine.base import Client, Engine, EngineOptions, EngineSpec
 from thence.engine.effects import Effects
 from thence.engine.reject import Reject
-from thence.message import Phantom, WireMessage
+from thence.message import Message, Phantom, WireMessage, hollow_form
 from thence.sim.histories import Key
 
 # Requests from client to middleware.
@@ -65,10 +65,10 @@ class Watcher:
         """The middleware refused an input."""
 
     def ready(self, node: int, tag: Any) -> None:
-        """The middleware put a delivery into the client's queue."""
+        """The middleware put a delivery into the client's queue, perhaps a hollow one."""
 
     def stable_ready(self, node: int, tag: Any) -> None:
-        """The middleware put a stable event into the client's queue."""
+        """The middleware put a stable event into the client's queue, perhaps a hollow one."""
 
     def k_stable_ready(self, node: int, tag: Any) -> None:
         """The middleware put a k-stable event into the client's queue."""
@@ -119,6 +119,7 @@ class Cluster:
         self._wire: Callable[[WireMessage], WireMessage] | None = None
         if through_codec:
             self._wire = _round_trip()
+        self._multicast = spec.multicast
         self._out = Effects()
         self._hook(list(watchers))
 
@@ -151,11 +152,12 @@ class Cluster:
         stream: str | None = None,
         after: Sequence[Any] | None = None,
         ordered: bool = True,
+        to: Sequence[int] | None = None,
     ) -> Any:
         """The application of ``i`` broadcasts.  The tag it gets back.
 
-        ``stream``, ``after`` and ``ordered`` are handed on only when given: they exist for
-        engines with streams of their own.
+        ``stream``, ``after``, ``ordered`` and ``to`` are handed on only when given: they exist
+        for engines with streams of their own, and with multicasts.
         """
         client: Any = self.clients[i]
         extra: dict[str, Any] = {}
@@ -165,8 +167,10 @@ class Cluster:
             extra["after"] = list(after)
         if not ordered:
             extra["ordered"] = False
-        tag = client.broadcast(payload, **extra)
         explicit = after if after is not None else () if extra else None
+        if to is not None:
+            extra["to"] = to
+        tag = client.broadcast(payload, **extra)
         for hook in self._on_sent:
             hook(i, tag, explicit)
         self.to_middleware[i].append((BROADCAST, tag))
@@ -187,14 +191,16 @@ class Cluster:
         if not queue:
             return False
         kind, tag = queue.popleft()
+        # What is not for this node goes its way, and the application hears nothing of it.
+        silent = self._multicast and tag.hollow
         if kind == DELIVER:
             self.clients[i].consume(tag)
-            for hook in self._on_consumed:
+            for hook in () if silent else self._on_consumed:
                 hook(i, tag)
         elif kind == STABLE:
             self.clients[i].stabilised(tag)
             self.to_middleware[i].append((FORGET, tag))
-            for hook in self._on_stabilised:
+            for hook in () if silent else self._on_stabilised:
                 hook(i, tag)
         else:
             for hook in self._on_k_stabilised:
@@ -292,7 +298,13 @@ class Cluster:
             out.reject.clear()
 
     def _transmit_in_flight(self, i: int, message: WireMessage) -> None:
-        self.in_flight.extend((i, j, message) for j in range(self.size) if j != i)
+        to: tuple[int, ...] = ()
+        emptied = message
+        if isinstance(message, Message) and message.to:
+            to, emptied = message.to, hollow_form(message)
+        for j in range(self.size):
+            if j != i:
+                self.in_flight.append((i, j, message if not to or j in to else emptied))
 
     # For whoever drives the cluster.
 

@@ -53,6 +53,8 @@ class Histories:
         """The messages on the usual stream: those that take part in stability."""
         self.of_slot = [0] * len(names)
         """Messages of the usual stream by sender."""
+        self.not_for = [0] * len(names)
+        """By node, the multicasts that are not for it."""
 
     def __len__(self) -> int:
         return len(self.keys)
@@ -68,10 +70,10 @@ class Histories:
             self.of_slot[key[0]] |= 1 << number
         return number
 
-    def maximal(self, closed: int, among: int = -1) -> list[int]:
-        """The maximal elements of a closed set, or of its part in ``among``, straight from the
+    def maximal(self, some: int, among: int = -1) -> list[int]:
+        """The maximal elements of a set, or of its part in ``among``, straight from the
         definition: those that are in the past of no other element."""
-        some = closed & among
+        some &= among
         covered = 0
         for number in bits(some):
             covered |= self.closure[number] ^ 1 << number

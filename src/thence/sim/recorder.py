@@ -60,7 +60,8 @@ class Recorder(TimedWatcher):
             context = self._context(node, tag.origin, tag.seq)
         stream = getattr(tag, "stream", "") or None
         now_us = self.clock.now_us
-        self._logs[node].append(SEND, now_us, self._dot(tag), context, size, stream)
+        to = [self._names[slot] for slot in getattr(tag, "to", ())] or None
+        self._logs[node].append(SEND, now_us, self._dot(tag), context, size, stream, to=to)
 
     def wired(self, node: int, message: WireMessage) -> None:
         if self._over and isinstance(message, VectorMessage):
@@ -77,15 +78,18 @@ class Recorder(TimedWatcher):
         dot = self._named(phantom.origin << SEQ_BITS | phantom.seq)
         context = [self._named(packed) for packed in phantom.context]
         client: Any = self.clients[node]
-        if self._streams and client.stream_context:
+        if self._streams and client.frontier.stream_context:
             # What travels leaves streams out; what is logged is the context of the next message.
-            named = sorted(client.context) + sorted(client.stream_context)
+            frontier = client.frontier
+            named = sorted(frontier.context) + sorted(frontier.stream_context)
             context = sorted([client.past.dot_of(packed) for packed in named])
         self._logs[node].append(PHANTOM, self.clock.now_us, dot, context)
 
     def arriving(self, node: int, peer: int, message: WireMessage) -> None:
         key: int | Dot
         if isinstance(message, Message):
+            if message.aside is not None and message.aside.hollow:
+                return
             key = message.origin << SEQ_BITS | message.seq
             if message.aside is not None and message.stream:
                 key = self._stream_dot(StreamDot(message.origin, message.stream, message.seq))
@@ -107,7 +111,8 @@ class Recorder(TimedWatcher):
             self._logs[node].append(PHANTOM, now_us, dot, context, peer=self._names[peer])
 
     def ready(self, node: int, tag: Any) -> None:
-        self._logs[node].append(READY, self.clock.now_us, self._dot(tag))
+        if not (self._streams and tag.hollow):
+            self._logs[node].append(READY, self.clock.now_us, self._dot(tag))
 
     def consumed(self, node: int, tag: Any) -> None:
         self._logs[node].append(DELIVER, self.clock.now_us, self._dot(tag))
@@ -176,8 +181,9 @@ class Recorder(TimedWatcher):
 def _message_of(tag: Any) -> Message:
     """What a tag by dots travels as, without its payload."""
     streams: tuple[int, ...] = getattr(tag, "stream_context", ())
-    if not streams and not getattr(tag, "stream", ""):
+    to: tuple[int, ...] = getattr(tag, "to", ())
+    if not streams and not to and not getattr(tag, "stream", ""):
         return Message(tag.origin, tag.seq, tag.predecessors, b"")
     dots = tuple(tag.past.stream_dot(packed) for packed in streams)
     context = tuple(packed for packed in tag.predecessors if packed not in streams)
-    return Message(tag.origin, tag.seq, context, b"", Aside(tag.stream, dots, tag.hidden))
+    return Message(tag.origin, tag.seq, context, b"", Aside(tag.stream, dots, tag.hidden, to))

@@ -17,7 +17,7 @@ from thence.sim.histories import Histories, key_of_tag
 class Expected:
     """What the tag of one message must say."""
 
-    __slots__ = ("context", "hidden", "past", "stream_context", "vector", "wire_vector")
+    __slots__ = ("context", "hidden", "past", "stream_context", "to", "vector", "wire_vector")
 
     def __init__(self, past: int) -> None:
         self.past = past
@@ -25,6 +25,7 @@ class Expected:
         self.stream_context: tuple[StreamDot, ...] = ()
         self.hidden: tuple[int, ...] = ()
         """Maximal on the usual stream, but for messages of streams."""
+        self.to = 0
         self.vector: tuple[int, ...] = ()
         self.wire_vector: tuple[int, ...] = ()
         """What the middleware made of it, for engines that over-order on the wire."""
@@ -37,16 +38,19 @@ class Truth:
         self.histories = histories
         self.expected: list[Expected] = []
 
-    def add(self, past: int, own: int) -> None:
-        """A message was sent after ``past``; ``own`` is its own bit."""
+    def add(self, past: int, own: int, taken: int, to: int = 0) -> None:
+        """A message was sent after ``past``; ``own`` is its own bit.  ``taken`` is the part of the
+        past that its application has sent or taken: a multicast may have been for others only.
+        ``to`` is whom it is for, a bit per slot; 0 is everyone."""
         histories = self.histories
         expected = Expected(past)
-        dots = [histories.keys[number] for number in histories.maximal(past)]
+        expected.to = to
+        dots = [histories.keys[number] for number in histories.maximal(taken)]
         expected.context = tuple(sorted(pack(slot, seq) for slot, at, seq in dots if not at))
         expected.stream_context = tuple(sorted(StreamDot(*dot) for dot in dots if dot[1]))
         expected.vector = histories.vector(past | own)
         if expected.stream_context:
-            front = self.maximal_dots(past, histories.ordered)
+            front = self.maximal_dots(taken, histories.ordered)
             expected.hidden = tuple(dot for dot in front if dot not in expected.context)
         self.expected.append(expected)
 
@@ -81,6 +85,8 @@ class Truth:
             return _wrong_vector(message.vector, expected.vector, exact)
         if not isinstance(message, Message):
             return "is no message"
+        if sum(1 << slot for slot in message.to) != expected.to:
+            return f"is for {message.to}"
         streams = tuple(sorted(message.stream_context))
         if message.stream:
             return self._wrong_closure(number, message.context, streams)

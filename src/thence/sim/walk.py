@@ -40,6 +40,8 @@ class WalkOptions(msgspec.Struct, frozen=True):
     compare: bool = True
     """Ask tags about each other at random moments and, at the end, all of them."""
     engine: EngineOptions = EngineOptions()
+    multicast: float = 0.0
+    """Chance that a message is for some members only (engines that have that)."""
 
 
 def plan(spec: EngineSpec, seed: int, stability: bool | None = None) -> WalkOptions:
@@ -66,6 +68,7 @@ def plan(spec: EngineSpec, seed: int, stability: bool | None = None) -> WalkOpti
             k=rng.choice((0, 0, 1, 2, nodes)) if spec.k_stability else 0,
             pending_per_origin_max=rng.choice((1, 2, 65_536)),
         ),
+        multicast=rng.choice((0.0, 0.3, 0.7)) if spec.multicast and stability else 0.0,
     )
 
 
@@ -77,7 +80,7 @@ def random_walk(spec: EngineSpec, options: WalkOptions | int, replay: str = "") 
     if isinstance(options, int):
         options = plan(spec, options)
     replay = replay or f"random_walk(ENGINES[{spec.name!r}], {options})"
-    walk = _Walk(spec, options, replay)
+    walk = Walk(spec, options, replay)
     try:
         walk.go()
     except OracleFailure:
@@ -87,7 +90,9 @@ def random_walk(spec: EngineSpec, options: WalkOptions | int, replay: str = "") 
     return walk.oracle
 
 
-class _Walk:
+class Walk:
+    """One walk, on its way.  Other walks are built on it (sim/restarts.py)."""
+
     def __init__(self, spec: EngineSpec, options: WalkOptions, replay: str) -> None:
         self.spec = spec
         self.options = options
@@ -102,6 +107,16 @@ class _Walk:
         self.duplicates = int(options.duplicate * options.messages * options.nodes)
 
     def go(self) -> None:
+        """All of it, and the end is judged."""
+        self.wander()
+        self.before_the_end()
+        self.oracle.check_end()
+        if self.options.compare and self._comparable():
+            self.oracle.compare_all()
+        close(self.cluster, self.oracle)
+
+    def wander(self) -> None:
+        """Until everything was sent, has arrived and was taken."""
         rng = self.rng
         while self.messages or self.phantoms or self.cluster.choices():
             node = rng.randrange(self.options.nodes)
@@ -111,10 +126,9 @@ class _Walk:
             if rng.random() < 0.1:
                 self._ask(node)
         self.cluster.quiesce()
-        self.oracle.check_end()
-        if self.options.compare and self._comparable():
-            self.oracle.compare_all()
-        close(self.cluster, self.oracle)
+
+    def before_the_end(self) -> None:
+        """Everything has arrived and was taken; the end will be judged after this."""
 
     def _step(self, node: int) -> None:
         rng, cluster = self.rng, self.cluster
@@ -159,6 +173,11 @@ class _Walk:
     def _broadcast(self, node: int) -> None:
         rng, cluster = self.rng, self.cluster
         payload = b"x" * rng.randrange(3)
+        others = [slot for slot in range(self.options.nodes) if slot != node]
+        if self.options.multicast and rng.random() < self.options.multicast:
+            to = rng.sample(others, rng.randint(1, len(others)))
+            cluster.client_broadcast(node, payload, to=to)
+            return
         if rng.random() >= self.options.streams:
             cluster.client_broadcast(node, payload)
             return
@@ -166,13 +185,17 @@ class _Walk:
         if how == 0:
             cluster.client_broadcast(node, payload, ordered=False)
             return
-        known = [tag for number, tag in self.oracle.tags[node].items() if self._fresh(node, number)]
+        known = [
+            tag
+            for number, tag in self.oracle.tags[node].items()
+            if self._may_be_named(node, number)
+        ]
         after = rng.sample(known, rng.randint(0, min(3, len(known))))
         stream = rng.choice(STREAM_NAMES) if how == 1 else None
         cluster.client_broadcast(node, payload, stream=stream, after=after)
 
-    def _fresh(self, node: int, number: int) -> bool:
-        return not self.oracle.told[node] >> number & 1
+    def _may_be_named(self, node: int, number: int) -> bool:
+        return not (self.oracle.told[node] >> number & 1 or self.oracle.truth.expected[number].to)
 
     def _comparable(self) -> bool:
         # Tags that compare are the flagship's; the thesis' engines hand over plain ones.
@@ -202,8 +225,9 @@ def close(cluster: Cluster, oracle: Oracle) -> None:
     before = oracle.histories.ordered
     streams = {key[:2] for key in oracle.histories.keys if key[1]}
     if oracle.spec.phantoms:
-        if streams:
-            # Messages of streams are forgotten with the first usual message after them.
+        if streams or any(oracle.histories.not_for):
+            # Messages of streams are forgotten with the first usual message after them, and
+            # multicasts are stable only when something after them was for everyone.
             for node in range(size):
                 cluster.client_broadcast(node)
             cluster.quiesce()
@@ -220,7 +244,7 @@ def close(cluster: Cluster, oracle: Oracle) -> None:
     oracle.check_end()
     fresh = oracle.spec.make(cluster.members, 0, oracle.options)[1].words()
     for node in range(size):
-        unstable = before & ~oracle.told[node]
+        unstable = before & ~oracle.told[node] & ~oracle.histories.not_for[node]
         if unstable:
             oracle.fail(
                 f"{oracle.name(node)} was not told that {oracle.histories.show_all(unstable)} are "

@@ -3,7 +3,9 @@
 A log is cut into segments.  Parquet cannot be read before its footer is written and a reader must
 never meet half a file, so each segment is written under a hidden temporary name and renamed when
 it is whole: ``a-000000.parquet``, ``a-000001.parquet``, ...  A crash loses at most the records
-buffered since; ``run.json`` then still says ``"complete": false``.
+buffered since; ``run.json`` then still says ``"complete": false``.  Nodes that have to go on after
+a crash, each in a process of its own, log with ``ResumableLog`` (resumable.py) into one folder,
+whose ``run.json`` is up to whoever started them (``write_info``, ``mark_closed``).
 
 Bytes are a function of the calls alone: no clock, no host name, no set order.
 """
@@ -166,9 +168,6 @@ class RunWriter:
     """A run folder being written: ``log(node)`` for each node, then ``close()``.
 
     As a context manager it closes with ``complete=True`` only when no exception passed through.
-
-    ``shared``: other processes log their nodes into the same folder; then none of them writes
-    ``run.json``, which is up to whoever started them (``write_info``).
     """
 
     def __init__(
@@ -177,7 +176,6 @@ class RunWriter:
         info: RunInfo,
         form: Form = "parquet",
         segment_records: int = SEGMENT_RECORDS,
-        shared: bool = False,
     ) -> None:
         if segment_records < 1:
             raise LocalProtocolError("segment_records must be at least 1")
@@ -188,9 +186,6 @@ class RunWriter:
         self._logs: dict[str, NodeLog] = {}
         self._closed = False
         self.folder.mkdir(parents=True, exist_ok=True)
-        self._shared = shared
-        if shared:
-            return
         if any(self.folder.glob("*.parquet")) or any(self.folder.glob("*.jsonl")):
             raise LocalProtocolError(f"{self.folder} already holds a trace; choose another folder")
         self._write_info(complete=False)
@@ -203,8 +198,6 @@ class RunWriter:
             raise LocalProtocolError(f"{node!r} cannot name a node: empty, or it has a '/'")
         log = self._logs.get(node)
         if log is None:
-            if any((self.folder / f"{file_stem(node)}-000000.{form}").exists() for form in FORMS):
-                raise LocalProtocolError(f"{self.folder} already holds a log of {node}")
             log = NodeLog(self.info.run, node, self.folder, self._form, self._segment_records)
             self._logs[node] = log
         return log
@@ -222,9 +215,8 @@ class RunWriter:
                 log.append(END, end_t_us)
             log.seal()
         self._closed = True
-        if not self._shared:
-            self._write_info(complete)
-            mark_closed(self.folder)
+        self._write_info(complete)
+        mark_closed(self.folder)
 
     def _write_info(self, complete: bool) -> None:
         write_info(self.folder, msgspec.structs.replace(self.info, complete=complete))

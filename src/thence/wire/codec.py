@@ -1,135 +1,71 @@
 """A message to bytes and back: MessagePack arrays, the first element says which kind.
 
-    [1, origin, seq, [slot, seq, ...], payload]                      Message
-    [1, origin, seq, [slot, seq, ...], payload, [stream, [[slot, stream, seq], ...], [slot, ...]]]
-    [2, origin, seq, [slot, seq, ...]]                               Phantom
-    [3, origin, [count, ...], payload]                               VectorMessage
-    [3, origin, [count, ...], payload, [count, ...]]                 VectorMessage, two vectors
+    [1, origin, seq, [dot, ...], payload, nil]                      Message
+    [1, origin, seq, [dot, ...], payload, [stream, [[slot, stream, seq], ...], [dot, ...],
+                                           [slot, ...], hollow]]
+    [2, origin, seq, [dot, ...]]                                    Phantom
+    [3, origin, [count, ...], payload, []]                          VectorMessage
+    [3, origin, [count, ...], payload, [count, ...]]                VectorMessage, two vectors
 
-Contexts travel as flat pairs: small numbers take one byte each, a packed dot would take nine.
+A dot in a context travels as it is in memory, packed into one integer of up to nine bytes: pairs of
+small numbers are about three bytes shorter, and cost several times the work of all the rest
+(docs/adr/0009).  A batch is an array of messages, each encoded once however many peers it goes to.
+
 Whatever bytes come in, ``decode`` gives a message of the right types and sizes or raises
 ``WireError``; whether the message makes sense is for the engine to say.
 """
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Sequence
-from typing import Annotated
+from typing import Final
 
 import msgspec
 
-from thence.causal.dot import SEQ_BITS, SEQ_MAX, SLOT_MAX
 from thence.errors import WireError
-from thence.message import (
-    PAYLOAD_BYTES_MAX,
-    STREAM_CHARS_MAX,
-    Aside,
-    Message,
-    Phantom,
-    StreamDot,
-    VectorMessage,
-    WireMessage,
-)
+from thence.message import Message, Phantom, VectorMessage, WireMessage
 
-CONTEXT_DOTS_MAX = 4096
+BATCH_MESSAGES_MAX: Final = 65_535
+"""In one batch: its length has two bytes."""
 
-_Slot = Annotated[int, msgspec.Meta(ge=0, le=SLOT_MAX)]
-_Seq = Annotated[int, msgspec.Meta(ge=1, le=SEQ_MAX)]
-_Count = Annotated[int, msgspec.Meta(ge=0, le=SEQ_MAX)]
-_Pairs = Annotated[list[_Count], msgspec.Meta(max_length=2 * CONTEXT_DOTS_MAX)]
-_Vector = Annotated[tuple[_Count, ...], msgspec.Meta(max_length=SLOT_MAX + 1)]
-_Payload = Annotated[bytes, msgspec.Meta(max_length=PAYLOAD_BYTES_MAX)]
-_StreamName = Annotated[str, msgspec.Meta(max_length=STREAM_CHARS_MAX)]
-
-
-class _StreamDot(msgspec.Struct, array_like=True, gc=False):
-    slot: _Slot
-    stream: _StreamName
-    seq: _Seq
-
-
-class _Aside(msgspec.Struct, array_like=True, gc=False):
-    stream: _StreamName
-    context: Annotated[list[_StreamDot], msgspec.Meta(max_length=CONTEXT_DOTS_MAX)]
-    hidden: _Pairs
-
-
-class _Message(msgspec.Struct, array_like=True, tag=1, omit_defaults=True, gc=False):
-    origin: _Slot
-    seq: _Seq
-    context: _Pairs
-    payload: _Payload
-    aside: _Aside | None = None
-
-
-class _Phantom(msgspec.Struct, array_like=True, tag=2, gc=False):
-    origin: _Slot
-    seq: _Seq
-    context: _Pairs
-
-
-class _VectorMessage(msgspec.Struct, array_like=True, tag=3, gc=False):
-    origin: _Slot
-    vector: _Vector
-    payload: _Payload
-    application: _Vector = ()
-
-
-_decoder = msgspec.msgpack.Decoder(_Message | _Phantom | _VectorMessage)
+_decoder = msgspec.msgpack.Decoder(Message | Phantom | VectorMessage)
+_batch_decoder = msgspec.msgpack.Decoder(list[Message | VectorMessage])
 _encoder = msgspec.msgpack.Encoder()
+_ARRAY: Final = struct.Struct(">BH")
+_ARRAY_16: Final = 0xDC
 
-
-def encode(message: WireMessage) -> bytes:
-    """The bytes of a message."""
-    return _encoder.encode(
-        _to_wire(message, b"" if isinstance(message, Phantom) else message.payload)
-    )
+encode = _encoder.encode
+"""The bytes of a message."""
 
 
 def decode(data: bytes) -> WireMessage:
     """The message in these bytes; WireError says what is wrong with anything else."""
     try:
-        wire = _decoder.decode(data)  # ValueError: text that is not UTF-8
+        message: WireMessage = _decoder.decode(data)
     except (msgspec.MsgspecError, ValueError, RecursionError) as error:
         raise WireError(f"{len(data)} bytes are not a message: {error}") from None
-    if isinstance(wire, _Message):
-        aside = None if wire.aside is None else _read_aside(wire.aside)
-        return Message(wire.origin, wire.seq, _packed(wire.context), wire.payload, aside)
-    if isinstance(wire, _Phantom):
-        return Phantom(wire.origin, wire.seq, _packed(wire.context))
-    return VectorMessage(wire.origin, wire.vector, wire.payload, wire.application)
+    return message
+
+
+def join_batch(messages: Sequence[bytes]) -> list[bytes]:
+    """The parts of a batch of encoded messages, at most BATCH_MESSAGES_MAX."""
+    return [_ARRAY.pack(_ARRAY_16, len(messages)), *messages]
+
+
+def decode_batch(data: bytes | memoryview) -> list[Message | VectorMessage]:
+    """The messages of a batch, or WireError.  Phantoms do not travel in batches."""
+    try:
+        messages: list[Message | VectorMessage] = _batch_decoder.decode(data)
+    except (msgspec.MsgspecError, ValueError, RecursionError) as error:
+        raise WireError(f"{len(data)} bytes are not a batch of messages: {error}") from None
+    return messages
 
 
 def metadata_bytes(message: WireMessage) -> int:
     """What the message takes on the wire beside its payload: dot, context or vectors, kind."""
-    return len(_encoder.encode(_to_wire(message, b"")))
-
-
-def _to_wire(message: WireMessage, payload: bytes) -> tuple[object, ...]:
     if isinstance(message, Message):
-        head = (1, message.origin, message.seq, _flat(message.context), payload)
-        aside = message.aside
-        if aside is None:
-            return head
-        return (*head, (aside.stream, aside.context, _flat(aside.hidden)))
-    if isinstance(message, Phantom):
-        return (2, message.origin, message.seq, _flat(message.context))
-    if message.application:
-        return (3, message.origin, message.vector, payload, message.application)
-    return (3, message.origin, message.vector, payload)
-
-
-def _flat(context: Sequence[int]) -> list[int]:
-    return [part for d in context for part in (d >> SEQ_BITS, d & SEQ_MAX)]
-
-
-def _packed(flat: list[int]) -> tuple[int, ...]:
-    if len(flat) % 2:
-        raise WireError("a context has a slot without a sequence number")
-    pairs = iter(flat)
-    return tuple([slot << SEQ_BITS | seq for slot, seq in zip(pairs, pairs, strict=True)])
-
-
-def _read_aside(aside: _Aside) -> Aside:
-    named = tuple([StreamDot(d.slot, d.stream, d.seq) for d in aside.context])
-    return Aside(aside.stream, named, _packed(aside.hidden))
+        message = Message(message.origin, message.seq, message.context, b"", message.aside)
+    elif isinstance(message, VectorMessage):
+        message = VectorMessage(message.origin, message.vector, b"", message.application)
+    return len(_encoder.encode(message))

@@ -1,0 +1,165 @@
+"""A node as a process: its settings as flags, its logs, its event loop, the signals that end it.
+
+The first SIGTERM or SIGINT asks the node to stop in order, the second at once.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import os
+import signal
+import sys
+from collections.abc import Awaitable, Callable
+from typing import Annotated, Any, Final
+
+from cyclopts import Parameter
+
+from thence.client.node import Node
+from thence.config import NodeConfig, command_help, command_signature, load_config
+from thence.errors import JournalError
+from thence.telemetry.logs import start_logs
+
+EXIT_BROKEN: Final = 1
+EXIT_SIGNAL: Final = 128
+SIGNALS: Final = (signal.SIGTERM, signal.SIGINT)
+
+Command = Callable[..., int]
+Main = Callable[[Node, "Stop"], Awaitable[int]]
+
+
+def with_settings(command: Command) -> Command:
+    """Give a command every setting of a node as a flag, after its own.
+
+    Its last parameter is ``**settings``; they go to ``settings_of``.
+    """
+    own = list(inspect.signature(command, eval_str=True).parameters.values())
+    assert own[-1].kind is inspect.Parameter.VAR_KEYWORD
+    settings = [_plain(each) for each in command_signature().parameters.values()]
+    command.__signature__ = inspect.Signature(  # type: ignore[attr-defined]
+        [*own[:-1], *settings], return_annotation=int
+    )
+    about = inspect.cleandoc(command.__doc__ or "")
+    flags = command_help().partition("----------\n")[2]
+    if "Parameters\n----------" not in about:
+        about += "\n\nParameters\n----------"
+    command.__doc__ = f"{about}\n{flags}"
+    return command
+
+
+def _plain(parameter: inspect.Parameter) -> inspect.Parameter:
+    """Without the flag that empties a list: only a switch has an opposite."""
+    if parameter.annotation == bool | None:
+        return parameter
+    return parameter.replace(annotation=Annotated[parameter.annotation, Parameter(negative=())])
+
+
+def settings_of(given: dict[str, Any]) -> NodeConfig:
+    """The settings from flags, environment and file."""
+    return load_config(environ=os.environ, flags=given)
+
+
+class Stop:
+    """How often the process was told to stop."""
+
+    def __init__(self) -> None:
+        self.asked = asyncio.Event()
+        self.at_once = asyncio.Event()
+        self.signal = 0
+
+    def __call__(self, number: int = 0) -> None:
+        """Stop; when said again, at once."""
+        self.signal = number
+        (self.at_once if self.asked.is_set() else self.asked).set()
+
+    def listen(self) -> None:
+        """Take the signals of this process."""
+        loop = asyncio.get_running_loop()
+        for number in SIGNALS:
+            loop.add_signal_handler(number, self, number)
+
+
+def run(config: NodeConfig, main: Main, ended: bool | None = None) -> int:
+    """Run a node until ``main`` returns; the exit code.
+
+    ``main`` is called once the node takes part in its groups, and returns when the node is to stop.
+    ``ended``: whether the trace is complete then; by default if no journal lets the node go on.
+    """
+    start_logs(config.log.level, config.log.format, config.log.debug)
+    try:
+        import uvloop
+
+        factory = uvloop.new_event_loop
+    except ModuleNotFoundError:
+        factory = None
+    complete = config.journal.folder is None if ended is None else ended
+    with asyncio.Runner(loop_factory=factory) as runner:
+        return runner.run(_run(config, main, complete))
+
+
+async def _run(config: NodeConfig, main: Main, complete: bool) -> int:
+    stop = Stop()
+    stop.listen()
+    node = Node(config=config)
+    await node.start()
+    try:
+        for name in config.groups:
+            await node.group(name)
+        code = await _until_done(node, main, stop)
+    except BaseException:
+        await node.aclose(drain_s=0.0)
+        raise
+    if code == 0:
+        code = await _drain(node, stop)
+    try:
+        await node.aclose(ended=complete and code == 0, drain_s=0.0)
+    except JournalError as error:
+        code = code or _fail(str(error))
+    return code
+
+
+async def _until_done(node: Node, main: Main, stop: Stop) -> int:
+    """Run ``main`` until it returns, or the node breaks."""
+    work = asyncio.ensure_future(main(node, stop))
+    broken = [asyncio.ensure_future(group.until_broken()) for group in node.groups.values()]
+    try:
+        await asyncio.wait([work, *broken], return_when=asyncio.FIRST_COMPLETED)
+        for task in broken:
+            if task.done() and task.exception() is not None:
+                return _fail(str(task.exception()))
+        return await work
+    except JournalError as error:
+        return _fail(str(error))
+    finally:
+        work.cancel()
+        for task in broken:
+            task.cancel()
+        await asyncio.gather(work, *broken, return_exceptions=True)
+
+
+async def _drain(node: Node, stop: Stop) -> int:
+    draining = asyncio.ensure_future(node.drain())
+    enough = asyncio.ensure_future(stop.at_once.wait())
+    await asyncio.wait([draining, enough], return_when=asyncio.FIRST_COMPLETED)
+    for task in (draining, enough):
+        if not task.done():
+            task.cancel()
+    if stop.at_once.is_set():
+        return EXIT_SIGNAL + (stop.signal or signal.SIGINT)
+    if await draining:
+        return 0
+    late = sorted({peer for group in node.groups.values() for peer in group.behind()})
+    sentence = f"{', '.join(late)} has not acknowledged everything in {_drain_s(node):g} s"
+    if node.config.journal.folder is not None:
+        print(f"thence: {sentence}; the journal keeps it", file=sys.stderr)
+        return 0
+    return _fail(f"{sentence}, and without --data it is lost")
+
+
+def _drain_s(node: Node) -> float:
+    return node.config.timing.drain_s
+
+
+def _fail(sentence: str) -> int:
+    print(f"thence: {sentence}", file=sys.stderr)
+    return EXIT_BROKEN

@@ -1,0 +1,8 @@
+"""A node at work: groups for applications, and what drives them.
+
+group     one group, for applications (asyncio)    node      a node that has several
+events    what an application is told              station   settings, runtime and status page
+driver    one group of one node, pure              exchange, outbox, flow, ledger, tracing: parts
+hub       connections and who dials, pure          runtime   sockets and timers for both (asyncio)
+status    its numbers, for the status page         debug, delay   switches for people who look
+"""

@@ -1,0 +1,509 @@
+"""A group, as an application sees it (asyncio).
+
+A message is tagged at the call, after everything that the application has *taken*: what waits in a
+queue of the library is not before it.  Events are taken one at a time, by ``async for`` or by
+callbacks, and the context moves when they are.
+
+``Group(name, ...)`` is a node with one group; ``Node.group`` gives the groups of a node that has
+several.  Both are the same thing to an application.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Iterable, Sequence
+from types import TracebackType
+from typing import Any
+
+from thence.causal.dot import Dot
+from thence.client.driver import Driver
+from thence.client.events import Event
+from thence.client.handing import hand_over
+from thence.client.runtime import Runtime
+from thence.client.station import DEFAULT_GROUP, Station, node_config
+from thence.client.status import LagMeter
+from thence.config import NodeConfig
+from thence.engine.base import EngineOptions
+from thence.errors import Full, JournalError, LocalProtocolError, ThenceError
+
+Callback = Callable[[Any], None]
+Waiters = list[asyncio.Future[None]]
+
+
+class Group:
+    """One group, in one event loop.
+
+    ``async with Group("a", listen="tcp://127.0.0.1:7001", peers={"b": "tcp://127.0.0.1:7002"}) as
+    group: await group.broadcast(b"hello")``
+    """
+
+    _driver: Driver
+    _runtime: Runtime
+
+    def __init__(
+        self,
+        name: str = "",
+        *,
+        group: str = DEFAULT_GROUP,
+        members: Sequence[str] | None = None,
+        engine: str | None = None,
+        options: EngineOptions | None = None,
+        config: NodeConfig | None = None,
+        **settings: Any,
+    ) -> None:
+        """A node of this name with one group; it starts with ``async with``, or ``start``.
+
+        ``settings`` are fields of ``NodeConfig``: ``listen``, ``peers``, ...; ``data`` and
+        ``trace`` name folders.  ``members``: all of the group, by default this node and its peers.
+        """
+        self._station = Station(node_config(name, config, settings))
+        self._wanted = (group, members, engine, options)
+        self._owns_station = True
+        self._prepare()
+
+    def _prepare(self) -> None:
+        self._something = asyncio.Event()
+        self._room: Waiters = []
+        self._stable: dict[Any, Waiters] = {}
+        self._known: list[tuple[Any, int, asyncio.Future[None]]] = []
+        self._turns: Waiters = []
+        """Done at the end of the turn."""
+        self._broken: Waiters = []
+        self._on_deliver: Callback | None = None
+        self._on_stable: Callback | None = None
+        self._meter: LagMeter | None = None
+        self._sample_at: float | None = None
+        self._closing = False
+        self._closed = False
+
+    @classmethod
+    def of(cls, driver: Driver, station: Station) -> Group:
+        """The group of a node that has several; ``Node.group`` makes it."""
+        group = cls.__new__(cls)
+        group._station = station
+        group._owns_station = False
+        group._prepare()
+        group._attach(driver)
+        return group
+
+    def _attach(self, driver: Driver) -> None:
+        station = self._station
+        self._driver = driver
+        self._runtime = station.runtime
+        if station.status is not None and driver.spec.name == "tagged":
+            self._meter = station.status.meter(driver.group)
+        if station.config.trace.folder is not None and station.config.trace.sample_s:
+            self._sample_at = self._runtime.now
+        driver.on_room = self._wake_room
+        driver.on_stable = self._wake_stable
+        if not driver.is_journaled:
+            # What callbacks send then leaves in the same turn.  With a journal they are told what
+            # is written down, and so one turn later.
+            self._runtime.watch(self._hand_over, early=True)
+        self._runtime.watch(self._end_of_turn)
+
+    def __getattr__(self, name: str) -> Any:
+        if name in ("_driver", "_runtime"):
+            raise LocalProtocolError("the group is not started: use `async with`, or await start()")
+        raise AttributeError(f"'Group' has no attribute {name!r}")
+
+    async def start(self) -> Group:
+        """Listen, begin to dial, and take part in the group."""
+        if not self._owns_station:
+            raise LocalProtocolError("its node has started this group")
+        await self._station.start()
+        try:
+            self._attach(self._station.open(*self._wanted))
+        except BaseException:
+            await self._station.stop()
+            raise
+        return self
+
+    async def __aenter__(self) -> Group:
+        return await self.start()
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        await self.aclose(drain_s=None if kind is None else 0.0)
+
+    # ---- sending ---------------------------------------------------------------------------------
+
+    @property
+    def name(self) -> str:
+        """Of the group."""
+        return self._driver.group
+
+    @property
+    def node(self) -> str:
+        """The name of this node."""
+        return self._driver.name
+
+    @property
+    def addresses(self) -> list[str]:
+        """Where this node listens, with the ports that were chosen."""
+        return [str(listener.url) for listener in self._runtime.listeners]
+
+    @property
+    def members(self) -> tuple[str, ...]:
+        """All members, this node included."""
+        return tuple(self._driver.members.names)
+
+    @property
+    def connected(self) -> tuple[str, ...]:
+        """The members that can be reached now."""
+        return tuple(self._driver.connected)
+
+    @property
+    def sent(self) -> int:
+        """Messages that were broadcast here since this start of the node."""
+        return self._driver.counts["sent"]
+
+    def behind(self) -> list[str]:
+        """The members that lack something that was sent here."""
+        last = self._driver.exchange.outbox.last
+        return [flow.name for flow in self._driver.exchange.peers if flow.acked < last]
+
+    def waiting(self) -> list[tuple[Dot, Dot]]:
+        """Messages that are held back, each with one that is missing before it."""
+        driver = self._driver
+        return [
+            (driver.dot(each.dot), driver.dot(each.missing)) for each in driver.engine.waiting()
+        ]
+
+    async def broadcast(
+        self,
+        payload: bytes,
+        *,
+        after: Iterable[Any] | None = None,
+        ordered: bool = True,
+        stream: str = "",
+    ) -> Any:
+        """Send a message to every member; its tag.
+
+        It is tagged when it is accepted, which is at once unless the group holds as much as it may;
+        then this waits.  It returns when the message is written down (with a journal): from then on
+        it reaches every member, whatever happens to this process.
+        """
+        return await self._send(payload, _how(after, ordered, stream))
+
+    async def _send(self, payload: bytes, how: dict[str, Any]) -> Any:
+        while True:
+            self._must_be_open()
+            try:
+                tag = self._driver.broadcast(payload, self._runtime.now, **how)
+                break
+            except Full:
+                waiter = self._runtime.loop.create_future()
+                self._room.append(waiter)
+                await waiter
+        if self._driver.is_journaled:
+            await self._runtime.committed()
+            self._driver.require_working()
+        else:
+            self._runtime.turn()
+        return tag
+
+    def try_broadcast(
+        self,
+        payload: bytes,
+        *,
+        after: Iterable[Any] | None = None,
+        ordered: bool = True,
+        stream: str = "",
+    ) -> Any:
+        """The same without waiting: ``Full`` if it would have to.  It is written down at the end of
+        this turn of the loop (``synced``)."""
+        if self._closed:
+            self._must_be_open()
+        runtime = self._runtime
+        if after is None and ordered and not stream:
+            tag = self._driver.broadcast(payload, runtime.now)
+        else:
+            how = _how(after, ordered, stream)
+            tag = self._driver.broadcast(payload, runtime.now, **how)
+        runtime.turn()
+        return tag
+
+    async def send(self, payload: bytes, to: Iterable[str]) -> Any:
+        """Send a message to some members, in causal order with everything else; its tag.
+
+        The others order it too, without its payload, and are not told.  It becomes stable once
+        something after it was for everyone.
+        """
+        return await self._send(payload, {"to": list(to)})
+
+    async def synced(self) -> None:
+        """Until everything that has happened so far is written down."""
+        await self._runtime.committed()
+        self._driver.require_working()
+
+    def phantom(self) -> None:
+        """Tell the others now what was taken here, though there is nothing to send."""
+        self._driver.announce(self._runtime.now)
+        self._runtime.turn()
+
+    # ---- events ----------------------------------------------------------------------------------
+
+    def take(self) -> Event | None:
+        """The next event, or None when there is none now."""
+        event = self._driver.take(self._runtime.now)
+        self._runtime.turn()
+        return event
+
+    async def next(self) -> Event:
+        """The next event."""
+        while True:
+            if self._closed:
+                raise self._closed_error()
+            event = self.take()
+            if event is not None:
+                return event
+            self._something.clear()
+            await self._something.wait()
+
+    async def events(self) -> AsyncIterator[Event]:
+        """Every event, in order, until the group is closed.
+
+        Asking for the next event confirms the one before, unless ``auto_confirm`` is off.
+        """
+        while not self._closed:
+            event = self.take()
+            if event is None:
+                self._something.clear()
+                await self._something.wait()
+            else:
+                yield event
+
+    @property
+    def auto_confirm(self) -> bool:
+        """Whether taking the next event confirms the one before (the default)."""
+        return self._driver.auto_confirm
+
+    @auto_confirm.setter
+    def auto_confirm(self, on: bool) -> None:
+        self._driver.auto_confirm = on
+
+    def on_deliver(self, callback: Callback | None) -> None:
+        """Have this called with each delivered tag, as it comes; then do not take events."""
+        self._on_deliver = callback
+        self._runtime.turn()
+
+    def on_stable(self, callback: Callback | None) -> None:
+        """The same for stable tags."""
+        self._on_stable = callback
+        self._runtime.turn()
+
+    def _pump(self) -> None:
+        runtime = self._runtime
+        if hand_over(self._driver, runtime.now, self._on_deliver, self._on_stable, self._failed):
+            runtime.turn()
+
+    def _failed(self, error: Exception) -> None:
+        """A callback of the application raised; the node goes on."""
+        self._runtime.loop.call_exception_handler(
+            {"message": f"a callback of the group {self.name} failed", "exception": error}
+        )
+
+    # ---- waiting ---------------------------------------------------------------------------------
+
+    async def until_stable(self, tag: Any) -> None:
+        """Until this message is known to be stable here."""
+        self._must_have("tagged")
+        if self._driver.is_stable(tag):
+            return
+        waiter = self._runtime.loop.create_future()
+        self._stable.setdefault(tag, []).append(waiter)
+        await waiter
+
+    async def until(self, tag: Any, k: int) -> None:
+        """Until at least ``k`` members, this one included, are known to have consumed it."""
+        self._must_have("tagged")
+        if not 1 <= k <= len(self.members):
+            raise LocalProtocolError(f"k is 1 to {len(self.members)}, the members of the group")
+        if self._driver.known_by(tag) >= k:
+            return
+        waiter = self._runtime.loop.create_future()
+        self._known.append((tag, k, waiter))
+        await waiter
+
+    async def until_connected(self, *members: str) -> None:
+        """Until these members (default: all) can be reached at the same time."""
+        wanted = {*members} or {*self.members} - {self.node}
+        while not wanted <= {*self.connected}:
+            if self._closed:
+                raise self._closed_error()
+            turn = self._runtime.loop.create_future()
+            self._turns.append(turn)
+            await turn
+
+    async def until_broken(self) -> None:
+        """Until this node cannot go on: JournalError then.  Returns when the group is closed."""
+        if self._driver.failed:
+            raise JournalError(self._driver.failed)
+        if not self._closed:
+            waiter = self._runtime.loop.create_future()
+            self._broken.append(waiter)
+            await waiter
+
+    # ---- the end ---------------------------------------------------------------------------------
+
+    async def drain(self, drain_s: float | None = None) -> bool:
+        """Take no more broadcasts, and wait until the members have what was sent; whether they do.
+
+        At most ``drain_s`` seconds (default: the setting ``timing.drain_s``).  With a journal only
+        for members that are connected: the others get it from the next start of this node.
+        """
+        self._closing = True
+        self._fail(self._room, self._closed_error())
+        self._runtime.turn()
+        limit = self._station.config.timing.drain_s if drain_s is None else drain_s
+        try:
+            async with asyncio.timeout(limit):
+                while not (self._closed or self._driver.failed or self._driver.is_drained):
+                    turn = self._runtime.loop.create_future()
+                    self._turns.append(turn)
+                    await turn
+        except TimeoutError:
+            pass
+        return self._driver.is_drained
+
+    async def aclose(self, drain_s: float | None = None, ended: bool = False) -> None:
+        """Drain, say goodbye, let go.  ``ended``: write into the trace that it is complete.
+
+        Groups of a node are closed by their node.
+        """
+        if not self._owns_station:
+            raise LocalProtocolError(f"the node of {self.name} closes it")
+        if "_driver" not in self.__dict__ or self._closed:
+            return
+        if self._station.status is not None:
+            self._station.status.stopping = True
+        await self.drain(drain_s)
+        await self._station.stop()
+        self.close(ended)
+
+    def close(self, ended: bool = False) -> None:
+        """Write down what there is and let go; once the network is gone."""
+        if self._closed:
+            return
+        if ended and not self._driver.failed:
+            self._driver.flush(self._runtime.now)
+            if self._on_deliver is not None or self._on_stable is not None:
+                self._pump()
+            if self._sample_at is not None:
+                self._driver.sample(self._runtime.now)
+        self._closed = self._closing = True
+        error = self._closed_error()
+        try:
+            self._driver.close(self._runtime.now, ended)
+        finally:
+            self._fail([w for some in self._stable.values() for w in some], error)
+            self._fail([w for _, _, w in self._known], error)
+            for waiter in [*self._turns, *self._broken]:
+                if not waiter.done():
+                    waiter.set_result(None)
+            self._fail(self._room, error)
+            self._something.set()
+
+    # ---- inside ----------------------------------------------------------------------------------
+
+    def _must_be_open(self) -> None:
+        if self._closing:
+            raise self._closed_error()
+
+    def _closed_error(self) -> ThenceError:
+        if "_driver" in self.__dict__ and self._driver.failed:
+            return JournalError(self._driver.failed)
+        return LocalProtocolError(f"the group {self.name} is closed, or about to be")
+
+    def _must_have(self, engine: str) -> None:
+        if self._driver.spec.name != engine:
+            raise LocalProtocolError(f"only the engine {engine} can say that of a message")
+
+    @staticmethod
+    def _fail(waiters: Waiters, error: ThenceError) -> None:
+        for waiter in waiters:
+            if not waiter.done():
+                waiter.set_exception(error)
+        waiters.clear()
+
+    def _hand_over(self) -> None:
+        driver = self._driver
+        if self._closed or driver.failed or not driver.has_events:
+            return
+        if self._on_deliver is not None or self._on_stable is not None:
+            self._pump()
+        else:
+            self._something.set()
+
+    def _end_of_turn(self) -> None:
+        if self._closed:
+            return
+        driver = self._driver
+        if driver.failed:
+            self._break()
+        else:
+            self._hand_over()
+        if self._known:
+            self._wake_known()
+        if self._turns:
+            turns, self._turns = self._turns, []
+            for waiter in turns:
+                if not waiter.done():
+                    waiter.set_result(None)
+        if self._meter is not None:
+            self._meter.turn(driver.client.past.clock, self._runtime.now)
+        if self._sample_at is not None and self._sample_at <= self._runtime.now:
+            self._sample_at = self._runtime.now + self._station.config.trace.sample_s
+            driver.sample(self._runtime.now)
+
+    def _break(self) -> None:
+        """This node cannot go on: everybody who waits is told."""
+        error = JournalError(self._driver.failed)
+        self._fail(self._room, error)
+        self._fail([w for some in self._stable.values() for w in some], error)
+        self._fail([w for _, _, w in self._known], error)
+        self._fail(self._broken, error)
+        self._something.set()  # taking an event raises it too
+
+    def _wake_room(self) -> None:
+        waiting, self._room = self._room, []
+        for waiter in waiting:
+            if not waiter.done():
+                waiter.set_result(None)
+
+    def _wake_stable(self, tags: list[Any]) -> None:
+        if self._meter is not None:
+            self._meter.stable(tags, self._runtime.now)
+        if not self._stable:
+            return
+        for tag in tags:
+            for waiter in self._stable.pop(tag, ()):
+                if not waiter.done():
+                    waiter.set_result(None)
+
+    def _wake_known(self) -> None:
+        still = []
+        for tag, k, waiter in self._known:
+            if waiter.done():
+                continue
+            if self._driver.known_by(tag) >= k:
+                waiter.set_result(None)
+            else:
+                still.append((tag, k, waiter))
+        self._known = still
+
+
+def _how(after: Iterable[Any] | None, ordered: bool, stream: str) -> dict[str, Any]:
+    how: dict[str, Any] = {}
+    if after is not None:
+        how["after"] = after
+    if not ordered:
+        how["ordered"] = False
+    if stream:
+        how["stream"] = stream
+    return how

@@ -1,0 +1,471 @@
+"""The connections of one node: who is at the other end, which groups they share, who dials.
+
+Pure, like the driver: connections are handed in, and time and chance are arguments.
+
+A connection begins with HELLO from both sides.  Then each side opens its groups on it (OPEN), and a
+group that both have opened is *live*: its frames go to the driver.  A connection that says anything
+that it should not is closed with a reason, and so is one that says nothing for too long.
+
+Both sides of a pair may dial, so there can be two connections for a moment.  Both sides keep the
+same one: that of the newer start of the dialling process, and of two from the same starts the one
+that the node with the smaller name dialled.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from random import Random
+from typing import Final
+
+import msgspec
+
+from thence import __version__
+from thence.client.driver import Driver
+from thence.config.node import TimingConfig
+from thence.errors import JournalError, WireError
+from thence.transport.base import BACKLOG_BYTES_HIGH, Connection
+from thence.wire import talk
+
+GROUPS_PER_PEER_MAX: Final = 1024
+"""Groups that a peer may open before this node has them."""
+SILENT_HEARTBEATS: Final = 3
+"""Heartbeats without an answer after which a connection is given up."""
+RTT_WEIGHT: Final = 0.125
+
+Notice = Callable[[str, str, str], None]
+"""Called with (what, peer or address, detail) for what an operator may want to know."""
+
+
+class Address(msgspec.Struct):
+    """One peer, and the tries to reach it."""
+
+    url: str
+    due: float
+    """When it may be dialled; infinite while that is under way or there is a connection."""
+    tries: int = 0
+
+
+class Link:
+    """One connection and what is known of its other end."""
+
+    def __init__(self, connection: Connection, peer: str, now: float) -> None:
+        self.connection = connection
+        self.expected = peer
+        """Whom this side dialled; empty when it was dialled itself."""
+        self.peer = ""
+        """Who it is; empty before its HELLO."""
+        self.boot = 0
+        self.version = 0
+        """Of the wire format, that both speak."""
+        self.since = now
+        self.heard = now
+        """When anything arrived."""
+        self.asked = 0.0
+        """When the last PING was sent; 0 when it was answered."""
+        self.channels: dict[int, Driver] = {}
+        """By the peer's number, the groups that it has opened."""
+        self.early: dict[str, talk.Open] = {}
+        """Groups that it has opened and this node does not have."""
+        self.opened: dict[str, int] = {}
+        """Groups that this side has opened, with this side's number."""
+        self.rtt_s = 0.0
+
+
+class Totals(msgspec.Struct):
+    """What went through the connections to one peer that are gone."""
+
+    connections: int = 0
+    """The present one included."""
+    sent_bytes: int = 0
+    received_bytes: int = 0
+    resent: int = 0
+    """Packets of the reliable link (udp) that were sent again."""
+
+    def add(self, connection: Connection) -> None:
+        """Count what a connection has carried; not every kind of connection counts."""
+        self.sent_bytes += getattr(connection, "sent_bytes", 0)
+        self.received_bytes += getattr(connection, "received_bytes", 0)
+        stats = getattr(connection, "stats", None)
+        self.resent += 0 if stats is None else stats.resent
+
+
+class Hub:
+    """All connections of a node."""
+
+    def __init__(
+        self,
+        node: str,
+        boot: int,
+        timing: TimingConfig,
+        chance: Random,
+        notice: Notice | None = None,
+        versions: tuple[int, int] = (talk.VERSION_MIN, talk.VERSION_MAX),
+    ) -> None:
+        """``boot``: larger for each start of this node; ``chance`` spreads what is tried again;
+        ``versions``: the least and the most of the wire format that it speaks."""
+        self.node = node
+        self.boot = boot
+        self.versions = versions
+        self._timing = timing
+        self._chance = chance
+        self._notice: Notice = notice or (lambda what, who, detail: None)
+        self.drivers: dict[str, Driver] = {}
+        self._numbers: dict[str, int] = {}
+        self.addresses: dict[str, Address] = {}
+        self.links: dict[Connection, Link] = {}
+        self.by_peer: dict[str, Link] = {}
+        """The connection to each peer that said who it is."""
+        self.refused: dict[str, int] = {}
+        """How often a connection was refused or ended, by reason."""
+        self.totals: dict[str, Totals] = {}
+        self._links_due = 0.0  # when links are to be looked at; what is heard only delays it
+
+    # ---- groups and addresses --------------------------------------------------------------------
+
+    def add(self, driver: Driver) -> None:
+        """Take part in a group; its members must have addresses, or dial this node."""
+        self.drivers[driver.group] = driver
+        self._numbers.setdefault(driver.group, len(self._numbers))
+        for link in list(self.by_peer.values()):
+            if link.peer in driver.members.names:
+                self._open(link, driver)
+
+    def remove(self, group: str) -> None:
+        """Take part no more."""
+        driver = self.drivers.pop(group)
+        for link in self.links.values():
+            link.opened.pop(group, None)
+            for channel in [at for at, each in link.channels.items() if each is driver]:
+                del link.channels[channel]
+
+    def know(self, peer: str, url: str, now: float) -> None:
+        """This is where a peer can be reached."""
+        self.addresses[peer] = Address(url, now)
+
+    def is_known(self, peer: str) -> bool:
+        """Whether it is a member of some group of this node, or will be: it has an address."""
+        return peer in self.addresses or any(
+            peer in driver.members.names for driver in self.drivers.values()
+        )
+
+    # ---- dialling --------------------------------------------------------------------------------
+
+    def dials(self, now: float) -> list[tuple[str, str]]:
+        """(peer, url) of those to be dialled now; say ``connected`` or ``unreachable`` of each."""
+        due: list[tuple[str, str]] = []
+        if self.addresses.keys() <= self.by_peer.keys():
+            return due
+        for peer, address in self.addresses.items():
+            if address.due <= now and peer not in self.by_peer:
+                address.due = float("inf")
+                due.append((peer, address.url))
+        return due
+
+    def unreachable(self, peer: str, reason: str, now: float) -> None:
+        """Dialling did not work: try again, later each time."""
+        address = self.addresses.get(peer)
+        if address is not None:
+            self._notice("unreachable", peer, reason)
+            self._again(address, now)
+
+    def _again(self, address: Address, now: float) -> None:
+        low, high = self._timing.reconnect_ms_min / 1000, self._timing.reconnect_ms_max / 1000
+        wait = min(high, low * 2 ** min(address.tries, 30))
+        address.tries += 1
+        # Half of it by chance, or two nodes that lost each other dial at the same time for ever.
+        address.due = now + wait * (0.5 + self._chance.random() / 2)
+
+    # ---- connections -----------------------------------------------------------------------------
+
+    def connected(self, connection: Connection, peer: str, now: float) -> None:
+        """A connection is there; ``peer`` is whom this side dialled, empty if it was dialled."""
+        self.links[connection] = Link(connection, peer, now)
+        self._links_due = 0.0
+        connection.send(talk.hello(self.node, self.boot, f"thence {__version__}", self.versions))
+
+    def closed(self, connection: Connection, reason: str, now: float) -> None:
+        """A connection is gone."""
+        link = self.links.pop(connection, None)
+        if link is None:
+            return
+        for driver in link.channels.values():
+            if self.by_peer.get(link.peer) is link:
+                driver.closed(driver.members.slot(link.peer), reason)
+        if self.by_peer.get(link.peer) is link:
+            del self.by_peer[link.peer]
+            self.totals[link.peer].add(connection)
+            self._notice("disconnected", link.peer, reason)
+        for peer in sorted({link.peer, link.expected}):
+            if peer in self.addresses and peer not in self.by_peer:
+                self._again(self.addresses[peer], now)
+
+    def received(
+        self, connection: Connection, frames: Iterable[tuple[int, bytes]], now: float
+    ) -> None:
+        """Frames arrived."""
+        link = self.links.get(connection)
+        if link is None:
+            return
+        link.heard = now
+        try:
+            for kind, body in frames:
+                handler = _HANDLERS.get(kind)
+                if link.peer and handler is not None:
+                    handler(self, link, body, now)
+                elif kind == talk.HELLO:
+                    self._hello(link, body, now)
+                elif kind == talk.REFUSE:
+                    self._refused(link, body, now)
+                elif not link.peer:
+                    raise WireError(f"a frame of kind {kind} before HELLO")
+                if connection not in self.links:
+                    return
+        except WireError as error:
+            self._refuse(link, talk.NONSENSE, str(error), now)
+
+    def _refuse(self, link: Link, code: int, sentence: str, now: float) -> None:
+        """End a connection and say why, to the other side and here."""
+        self.refused[sentence.partition(":")[0][:40]] = (
+            self.refused.get(sentence.partition(":")[0][:40], 0) + 1
+        )
+        self._notice("refused", link.peer or link.connection.address, sentence)
+        link.connection.send(talk.refuse(code, sentence))
+        self._drop(link, sentence, now)
+
+    def _drop(self, link: Link, reason: str, now: float) -> None:
+        self.closed(link.connection, reason, now)
+        link.connection.close(reason)
+
+    # ---- greeting --------------------------------------------------------------------------------
+
+    def _hello(self, link: Link, body: bytes, now: float) -> None:
+        said = talk.read(body, talk.Hello)
+        if said.magic != talk.MAGIC:
+            raise WireError("the other side does not speak this protocol")
+        mine = self.versions
+        version = talk.choose_version(mine, (said.least, said.most))
+        if version is None:
+            self._refuse(
+                link,
+                talk.BAD_VERSION,
+                f"{said.node} speaks versions {said.least} to {said.most}, {self.node} speaks "
+                f"{mine[0]} to {mine[1]}: upgrade the older one ({said.software})",
+                now,
+            )
+            return
+        link.version = version
+        fault = self._who_is_it(link, said)
+        if fault:
+            self._refuse(link, talk.WRONG_NAME, fault, now)
+        elif not self.is_known(said.node):
+            groups = ", ".join(sorted(self.drivers)) or "none"
+            self._refuse(
+                link, talk.NOT_A_MEMBER, f"{said.node} is no member of a group here ({groups})", now
+            )
+        elif self._keeps(link, said, now):
+            self._greet(link, said, now)
+
+    def _who_is_it(self, link: Link, said: talk.Hello) -> str:
+        proved = link.connection.peer_name
+        if proved is not None and proved != said.node:
+            return f"the certificate says {proved}, the greeting says {said.node}"
+        if link.expected and link.expected != said.node:
+            return f"dialled {link.expected} at {link.connection.address}, found {said.node}"
+        if said.node == self.node:
+            return f"{said.node} is the name of this node itself"
+        return ""
+
+    def _keeps(self, link: Link, said: talk.Hello, now: float) -> bool:
+        """Whether this connection is the one to keep, if there is another to that peer."""
+        other = self.by_peer.get(said.node)
+        if other is None:
+            return True
+        if (
+            said.boot == other.boot
+            and self._is_preferred(other, said.node)
+            and not (self._is_preferred(link, said.node))
+        ):
+            link.connection.send(talk.bye(talk.REPLACED, "there is another connection"))
+            self._drop(link, "there is another connection", now)
+            return False
+        if said.boot < other.boot:
+            self._refuse(link, talk.REPLACED, f"a later start of {said.node} is here", now)
+            return False
+        self._drop(other, "replaced by a newer connection", now)
+        return True
+
+    def _is_preferred(self, link: Link, peer: str) -> bool:
+        """Whether the node with the smaller name dialled it."""
+        return link.connection.dialled == (self.node < peer)
+
+    def _greet(self, link: Link, said: talk.Hello, now: float) -> None:
+        link.peer, link.boot = said.node, said.boot
+        self.by_peer[said.node] = link
+        self.totals.setdefault(said.node, Totals()).connections += 1
+        self._links_due = 0.0
+        link.connection.trust()
+        address = self.addresses.get(said.node)
+        if address is not None:
+            address.tries, address.due = 0, float("inf")
+        self._notice("connected", said.node, link.connection.address)
+        for driver in self.drivers.values():
+            if said.node in driver.members.names:
+                self._open(link, driver)
+
+    def _refused(self, link: Link, body: bytes, now: float) -> None:
+        said = talk.read(body, talk.Refuse)
+        who = link.peer or link.expected or link.connection.address
+        self._notice("refused by", who, said.sentence)
+        address = self.addresses.get(who)
+        if address is not None and said.code != talk.REPLACED:
+            address.tries = max(address.tries, 6)  # asking again at once would not help
+        self._drop(link, f"{who} refused: {said.sentence}", now)
+
+    # ---- groups on a connection ------------------------------------------------------------------
+
+    def _open(self, link: Link, driver: Driver) -> None:
+        """Open a group on this side; it is live if the peer has done so before."""
+        if driver.group in link.opened:
+            return
+        number = self._numbers[driver.group]
+        link.opened[driver.group] = number
+        link.connection.send(driver.open(driver.members.slot(link.peer), number))
+        early = link.early.pop(driver.group, None)
+        if early is not None:
+            self._live(link, driver, early, link.heard)
+
+    def _opened(self, link: Link, body: bytes, now: float) -> None:
+        said = talk.read(body, talk.Open)
+        driver = self.drivers.get(said.group)
+        if said.channel in link.channels or said.group in link.early:
+            raise WireError(f"group {said.group[:40]} is opened twice")
+        if driver is None:
+            if len(link.early) >= GROUPS_PER_PEER_MAX:
+                raise WireError(f"more than {GROUPS_PER_PEER_MAX} groups that nobody here has")
+            link.early[said.group] = said
+        elif link.peer not in driver.members.names:
+            self._refuse(
+                link, talk.NOT_A_MEMBER, f"{link.peer} is no member of {driver.group}", now
+            )
+        else:
+            self._open(link, driver)
+            self._live(link, driver, said, now)
+
+    def _live(self, link: Link, driver: Driver, said: talk.Open, now: float) -> None:
+        fault = driver.opened(driver.members.slot(link.peer), said, now)
+        if fault is not None:
+            self._refuse(link, *fault, now)
+            return
+        link.channels[said.channel] = driver
+
+    def _driver(self, link: Link, channel: int) -> tuple[Driver, int]:
+        driver = link.channels.get(channel)
+        if driver is None:
+            raise WireError(f"channel {channel} is not open")
+        return driver, driver.members.slot(link.peer)
+
+    def _data(self, link: Link, body: bytes, now: float) -> None:
+        channel, number, batch = talk.read_data(body)
+        driver, slot = self._driver(link, channel)
+        driver.data(slot, number, batch, now)
+
+    def _ack(self, link: Link, body: bytes, now: float) -> None:
+        said = talk.read_ack(body)
+        driver, slot = self._driver(link, said.channel)
+        driver.acknowledged(slot, said)
+
+    def _news(self, link: Link, body: bytes, now: float) -> None:
+        channel, phantom = talk.read_news(body)
+        driver, slot = self._driver(link, channel)
+        driver.news(slot, phantom, now)
+
+    def _ping(self, link: Link, body: bytes, now: float) -> None:
+        link.connection.send(talk.pong(talk.read_token(body)))
+
+    def _pong(self, link: Link, body: bytes, now: float) -> None:
+        if link.asked and talk.read_token(body) == int(link.asked * 1_000_000):
+            measured = now - link.asked
+            link.asked = 0.0
+            if link.rtt_s:
+                measured = link.rtt_s + RTT_WEIGHT * (measured - link.rtt_s)
+            link.rtt_s = measured
+            for driver in link.channels.values():
+                driver.rtt_s = max((each.rtt_s for each in self.by_peer.values()), default=measured)
+
+    def _bye(self, link: Link, body: bytes, now: float) -> None:
+        said = talk.read(body, talk.Refuse)
+        self._drop(link, f"{link.peer} said goodbye: {said.sentence}", now)
+
+    # ---- time ------------------------------------------------------------------------------------
+
+    def deadline(self) -> float | None:
+        """When ``tick`` is due."""
+        times = [driver.deadline() for driver in self.drivers.values()]
+        if not self.addresses.keys() <= self.by_peer.keys():
+            times += [each.due for peer, each in self.addresses.items() if peer not in self.by_peer]
+        times.append(self._links_due or self._links_deadline())
+        known = [at for at in times if at is not None and at != float("inf")]
+        return min(known) if known else None
+
+    def _links_deadline(self) -> float:
+        due, beat = float("inf"), self._timing.heartbeat_s
+        for link in self.links.values():
+            if not link.peer:
+                due = min(due, link.since + self._timing.greeting_s)
+            else:
+                due = min(due, max(link.heard, link.asked) + beat)
+        return due
+
+    def tick(self, now: float) -> None:
+        """Do what is due, except dialling (``dials``)."""
+        for driver in self.drivers.values():
+            driver.tick(now)
+        if now < self._links_due:
+            return
+        beat = self._timing.heartbeat_s
+        for link in list(self.links.values()):
+            if not link.peer:
+                if now >= link.since + self._timing.greeting_s:
+                    self._refuse(link, talk.NONSENSE, "no greeting: it took too long", now)
+            elif now >= link.heard + SILENT_HEARTBEATS * beat:
+                self._drop(link, f"nothing from {link.peer} for {now - link.heard:.1f} s", now)
+            elif now >= max(link.heard, link.asked) + beat:
+                link.asked = now
+                link.connection.send(talk.ping(int(now * 1_000_000)))
+        self._links_due = self._links_deadline()
+
+    def flush(self, now: float) -> None:
+        """The end of a turn: write down what happened, then let it out."""
+        for driver in self.drivers.values():
+            try:
+                driver.commit(now)
+            except JournalError as error:  # it sends nothing more; its application is told
+                self._notice("journal", driver.group, str(error))
+        for link in self.by_peer.values():
+            connection = link.connection
+            for driver in link.channels.values():
+                slot = driver.members.slot(link.peer)
+                if not driver.exchange.owes(slot, now):
+                    continue
+                congested = connection.backlog_bytes > BACKLOG_BYTES_HIGH
+                number = link.opened[driver.group]
+                for frame in driver.frames(slot, number, congested, now):
+                    connection.send(frame)
+
+    def stop(self, sentence: str, now: float) -> None:
+        """Say goodbye to everybody."""
+        for link in list(self.links.values()):
+            link.connection.send(talk.bye(talk.STOPPING, sentence))
+            self._drop(link, sentence, now)
+
+
+_HANDLERS: Final[dict[int, Callable[[Hub, Link, bytes, float], None]]] = {
+    talk.OPEN: Hub._opened,
+    talk.DATA: Hub._data,
+    talk.ACK: Hub._ack,
+    talk.NEWS: Hub._news,
+    talk.PING: Hub._ping,
+    talk.PONG: Hub._pong,
+    talk.BYE: Hub._bye,
+    talk.REFUSE: Hub._refused,
+}

@@ -1,0 +1,184 @@
+"""What a node has besides its groups: its settings, its runtime, its status page.
+
+``Node`` has one, and so has a ``Group`` that was made by itself.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any, Final
+
+from thence.client.debug import debug_tracing, watch_links, watch_order
+from thence.client.driver import Driver
+from thence.client.runtime import Runtime
+from thence.client.status import StatusPage
+from thence.client.tracing import Tracing
+from thence.config import JournalConfig, NodeConfig, TraceConfig
+from thence.engine.base import EngineOptions
+from thence.engine.registry import ENGINES
+from thence.errors import LocalProtocolError, UnusableInputError
+from thence.journal.base import Identity, Journal
+from thence.trace.record import RunInfo, info_from_json
+from thence.trace.writer import CLOSED_FILE, file_stem, write_info
+
+DEFAULT_GROUP: Final = "main"
+_OPTIONS: Final = EngineOptions()
+
+MakeTracing = Callable[[int], Tracing]
+"""Makes the trace from the record that the journal names."""
+
+
+class Station:
+    """One node without its groups."""
+
+    def __init__(self, config: NodeConfig) -> None:
+        self.config = config
+        self._runtime: Runtime | None = None
+        self.status: StatusPage | None = None
+        """Serves health and numbers, if the settings say where."""
+
+    @property
+    def runtime(self) -> Runtime:
+        """What it runs on; there once it is started."""
+        if self._runtime is None:
+            raise LocalProtocolError("the node is not started: use `async with`, or await start()")
+        return self._runtime
+
+    async def start(self) -> None:
+        """Listen, begin to dial, serve the status page; UnusableInputError if that cannot be."""
+        if self._runtime is not None:
+            raise LocalProtocolError(f"the node {self.config.name} was started before")
+        runtime = self._runtime = Runtime(self.config)
+        try:
+            await runtime.start()
+            if self.config.status is not None:
+                self.status = StatusPage(runtime)
+                await self.status.start()
+        except BaseException:
+            await self.stop()
+            raise
+        if "link" in self.config.log.debug:
+            watch_links(runtime)
+        if "order" in self.config.log.debug:
+            watch_order(runtime)
+
+    async def stop(self) -> None:
+        """Say goodbye and let go of the network; may be called again."""
+        if self._runtime is not None:
+            await self._runtime.stop()
+        if self.status is not None:
+            await self.status.aclose()
+
+    def open(
+        self,
+        group: str,
+        members: Sequence[str] | None = None,
+        engine: str | None = None,
+        options: EngineOptions | None = None,
+    ) -> Driver:
+        """Take part in a group, with what its journal remembers."""
+        config, runtime = self.config, self.runtime
+        names = sorted(config.member_names if members is None else members)
+        if config.name not in names:
+            raise UnusableInputError(f"{config.name} is not among the members of {group}")
+        if group in runtime.hub.drivers:
+            raise LocalProtocolError(f"this node takes part in {group} already")
+        chosen = engine or config.engine
+        if chosen not in ENGINES:
+            raise UnusableInputError(f"no engine {chosen!r}; there are {', '.join(ENGINES)}")
+        options = options or _OPTIONS
+        driver = Driver(
+            group, names, config.name, ENGINES[chosen], runtime.now,
+            options=options, flow=config.flow, timing=config.timing,
+            journal=self._journal(group), checkpoint_bytes=config.journal.checkpoint_bytes,
+            trace=self._trace(group, names, chosen, options.stability), epoch_us=runtime.epoch_us,
+        )  # fmt: skip
+        runtime.add(driver)
+        return driver
+
+    def _journal(self, group: str) -> Journal | None:
+        config = self.config.journal
+        if config.folder is None:
+            return None
+        from thence.journal.sqlite import SqliteJournal
+
+        folder = Path(config.folder)
+        # Not the folders above: perhaps a disk is not mounted, and the node would begin anew.
+        folder.mkdir(exist_ok=True)
+        path = folder / f"{file_stem(group)}-{file_stem(self.config.name)}.journal"
+        return SqliteJournal(path, Identity(group, self.config.name), config.durability)
+
+    def _trace(
+        self, group: str, names: list[str], engine: str, stability: bool
+    ) -> MakeTracing | None:
+        config, debugs = self.config.trace, "order" in self.config.log.debug
+        if config.folder is None:
+            return debug_tracing(group, names, None) if debugs else None
+        folder = Path(config.folder) / file_stem(group)
+        _describe(folder, group, names, engine, stability)
+
+        def make(at: int) -> Tracing:
+            from thence.trace.resumable import ResumableLog
+
+            log = ResumableLog(folder, group, self.config.name, at=at, form=config.form)
+            return Tracing(log, names, config.payload, over=ENGINES[engine].tags == "over")
+
+        return debug_tracing(group, names, make) if debugs else make
+
+
+def run_info(group: str, names: Sequence[str], engine: str, stability: bool = True) -> RunInfo:
+    """What ``run.json`` says of a group."""
+    spec = ENGINES[engine]
+    return RunInfo(
+        run=group, engine=engine, members=tuple(names), guarantee=spec.guarantee, tags=spec.tags,
+        stability=spec.stability and stability,
+    )  # fmt: skip
+
+
+def _describe(folder: Path, group: str, names: list[str], engine: str, stability: bool) -> None:
+    """See to ``run.json``: every member writes the same."""
+    info = run_info(group, names, engine, stability)
+    path = folder / "run.json"
+    folder.mkdir(parents=True, exist_ok=True)
+    if not path.exists():
+        try:
+            write_info(folder, info)
+        except FileNotFoundError:  # another member put its own in place at the same moment
+            if not path.exists():
+                raise
+    found = info_from_json(path.read_bytes())
+    if (found.run, found.engine, sorted(found.members)) != (group, engine, names):
+        raise UnusableInputError(
+            f"{folder} holds the trace of {found.run} with {', '.join(sorted(found.members))} on "
+            f"{found.engine}: choose another folder"
+        )
+    if (folder / CLOSED_FILE).exists():
+        raise UnusableInputError(f"{folder} holds a trace that is complete: choose another folder")
+
+
+def node_config(name: str, config: NodeConfig | None, settings: dict[str, Any]) -> NodeConfig:
+    """The settings that were given in Python: a whole ``config``, or its fields.
+
+    ``listen`` may be one address; ``data`` and ``trace`` name folders; ``peers`` may hold this node
+    itself, which then says where it listens.
+    """
+    if config is not None:
+        if name or settings:
+            raise LocalProtocolError("give a whole config, or a name and settings, not both")
+        return config
+    listen = settings.pop("listen", ())
+    listen = (listen,) if isinstance(listen, str) else tuple(listen)
+    peers = dict(settings.pop("peers", {}))
+    own = peers.pop(name, None)
+    if own is not None and not listen:
+        listen = (own,)
+    data, trace = settings.pop("data", None), settings.pop("trace", None)
+    if isinstance(trace, str | os.PathLike):
+        trace = TraceConfig(folder=os.fspath(trace))
+    if data is not None:
+        settings["journal"] = JournalConfig(folder=os.fspath(data))
+    if trace is not None:
+        settings["trace"] = trace
+    return NodeConfig(name=name, listen=listen, peers=peers, **settings)

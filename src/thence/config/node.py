@@ -1,0 +1,273 @@
+"""Everything a node can be told: one frozen Struct, with sections.
+
+Adding a setting is one field here.  Its key in a TOML file, its environment variable, its flag and
+its line in docs/reference/config.md follow from it (config/settings.py).  Names carry their unit.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Final, Literal
+
+import msgspec
+
+from thence.config.values import About, Checked
+from thence.errors import UnusableInputError
+
+KIB: Final = 1024
+MIB: Final = 1024 * KIB
+MS_MAX: Final = 3_600_000
+S_MAX: Final = 86_400
+MESSAGES_MAX: Final = 1 << 30
+BYTES_MAX: Final = 1 << 40
+STATUS_ADDRESS: Final = "127.0.0.1:9464"
+"""Where ``thence status`` looks when nobody says where."""
+
+LogLevel = Literal["debug", "info", "warning", "error"]
+LogFormat = Literal["text", "json"]
+DebugTopic = Literal["link", "order"]
+Durability = Literal["process", "power"]
+TraceForm = Literal["parquet", "jsonl"]
+
+
+def _ordered(struct: Checked, section: str, low: str, high: str) -> None:
+    if getattr(struct, low) > getattr(struct, high):
+        raise UnusableInputError(
+            f"{section}.{low} is {getattr(struct, low):g}, above {section}.{high}, "
+            f"which is {getattr(struct, high):g}"
+        )
+
+
+class TlsConfig(Checked, frozen=True):
+    """The certificates for tls:// addresses; ``thence cert`` makes them."""
+
+    ca: Annotated[
+        str | None, About("the authority that signed the certificates of all members", shape="file")
+    ] = None
+    cert: Annotated[
+        str | None, About("the certificate of this node; its name is the node's", shape="file")
+    ] = None
+    key: Annotated[str | None, About("the private key of that certificate", shape="file")] = None
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if len({self.ca is None, self.cert is None, self.key is None}) > 1:
+            raise UnusableInputError("tls.ca, tls.cert and tls.key go together: give all or none")
+
+
+class LinkConfig(Checked, frozen=True):
+    """The reliable link over udp."""
+
+    retries: Annotated[
+        int,
+        About("times a datagram is sent again before the peer counts as gone", 0, 100, "--retries"),
+    ] = 5
+    ack_delay_ms: Annotated[
+        float, About("how long an acknowledgement waits for data to travel with", 0, 1000)
+    ] = 5.0
+    keep_alive_s: Annotated[
+        float, About("silence after which a peer is asked for a sign of life", 0.1, 600)
+    ] = 3.0
+    silence_s: Annotated[float, About("silence after which a peer counts as gone", 0.2, S_MAX)] = (
+        15.0
+    )
+    window_packets: Annotated[
+        int, About("packets that may be on their way unacknowledged", 16, 256)
+    ] = 256
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if not self.ack_delay_ms / 1000 < self.keep_alive_s < self.silence_s:
+            raise UnusableInputError(
+                "link.ack_delay_ms, link.keep_alive_s and link.silence_s must rise in this order, "
+                f"and are {self.ack_delay_ms:g} ms, {self.keep_alive_s:g} s, {self.silence_s:g} s"
+            )
+
+
+class FlowConfig(Checked, frozen=True):
+    """How much may wait where.  Reaching a limit makes senders wait; nothing is dropped."""
+
+    outbox_messages_max: Annotated[
+        int, About("own messages that not all peers have acknowledged", 1, MESSAGES_MAX)
+    ] = 65_536
+    outbox_bytes_max: Annotated[
+        int, About("bytes of own messages that not all peers have acknowledged", KIB, BYTES_MAX)
+    ] = 64 * MIB
+    credit_messages: Annotated[
+        int, About("messages that each peer may send ahead of what was taken here", 1, MESSAGES_MAX)
+    ] = 16_384
+    credit_bytes: Annotated[
+        int, About("bytes that each peer may send ahead of what was taken here", KIB, BYTES_MAX)
+    ] = 32 * MIB
+    events_max: Annotated[int, About("events that wait for the application", 1, MESSAGES_MAX)] = (
+        65_536
+    )
+    unstable_messages_max: Annotated[
+        int, About("messages delivered here and not yet known to be stable", 1, MESSAGES_MAX)
+    ] = 1_048_576
+    batch_bytes_max: Annotated[
+        int, About("bytes of messages that are joined into one frame", KIB, 16 * MIB)
+    ] = 256 * KIB
+
+
+class TimingConfig(Checked, frozen=True):
+    """When things happen by themselves."""
+
+    idle_flush_ms: Annotated[
+        float, About("quiet time after which everything stable is looked for", 0, MS_MAX)
+    ] = 5.0
+    phantom_ms_min: Annotated[
+        float, About("shortest time between two phantoms of an idle node", 1, MS_MAX)
+    ] = 20.0
+    phantom_ms_max: Annotated[
+        float, About("longest time between two phantoms of an idle node", 1, MS_MAX)
+    ] = 1000.0
+    heartbeat_s: Annotated[
+        float, About("silence after which a peer is asked whether it is there", 0.05, S_MAX)
+    ] = 5.0
+    reconnect_ms_min: Annotated[
+        float, About("wait before the first new try to reach a peer", 1, MS_MAX)
+    ] = 50.0
+    reconnect_ms_max: Annotated[
+        float, About("longest wait between two tries to reach a peer", 1, MS_MAX)
+    ] = 5000.0
+    greeting_s: Annotated[
+        float, About("time in which a new connection must say who it is", 0.05, S_MAX)
+    ] = 5.0
+    drain_s: Annotated[
+        float, About("time for unsent messages to leave when the node is told to stop", 0, S_MAX)
+    ] = 10.0
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        _ordered(self, "timing", "phantom_ms_min", "phantom_ms_max")
+        _ordered(self, "timing", "reconnect_ms_min", "reconnect_ms_max")
+
+
+class FaultConfig(Checked, frozen=True):
+    """Faults to put in on purpose, for tests.  All are off."""
+
+    drop: Annotated[
+        float, About("share of outgoing datagrams that are dropped", 0, 1, "--drop")
+    ] = 0.0
+    duplicate: Annotated[
+        float, About("share of outgoing datagrams that are sent twice", 0, 1, "--duplicate")
+    ] = 0.0
+    reorder: Annotated[
+        float, About("share of outgoing datagrams that others overtake", 0, 1, "--reorder")
+    ] = 0.0
+    alter_seq: Annotated[
+        float,
+        About("share of outgoing datagrams with a wrong sequence number", 0, 1, "--alter-seq"),
+    ] = 0.0
+    ack_delay_ms: Annotated[
+        float,
+        About("milliseconds that each acknowledgement is held back", 0, MS_MAX, "--ack-delay"),
+    ] = 0.0
+    delay_to: Annotated[
+        dict[str, float],
+        About("milliseconds that everything for a peer is held back", 0, MS_MAX, "--delay-to"),
+    ] = msgspec.field(default_factory=dict)
+
+    @property
+    def active(self) -> bool:
+        """Whether anything is switched on."""
+        return self != FaultConfig()
+
+
+class TraceConfig(Checked, frozen=True):
+    """The log of what happened, for ``thence check``."""
+
+    folder: Annotated[
+        str | None,
+        About("where the trace is written", None, None, "--trace", "folder"),
+    ] = None
+    form: Annotated[TraceForm, About("how segments are written")] = "parquet"
+    payload: Annotated[bool, About("whether payloads, which are users' data, are traced")] = False
+    sample_s: Annotated[
+        float, About("time between measurements in the trace; 0: none", 0, S_MAX)
+    ] = 1.0
+
+
+class JournalConfig(Checked, frozen=True):
+    """What survives a crash."""
+
+    folder: Annotated[
+        str | None,
+        About("where the journal is; without one, a node that stops is gone", None, None, "--data",
+              "folder"),
+    ] = None  # fmt: skip
+    durability: Annotated[
+        Durability,
+        About("what it survives: the end of the process, or a loss of power too (slower)"),
+    ] = "process"
+    checkpoint_bytes: Annotated[
+        int, About("size of the log at which it is folded into a checkpoint", 4 * KIB, BYTES_MAX)
+    ] = 16 * MIB
+
+
+class LogConfig(Checked, frozen=True):
+    """What is said on stderr."""
+
+    level: Annotated[LogLevel, About("the least important that is shown")] = "info"
+    format: Annotated[LogFormat, About("key=value for people, or one JSON object a line")] = "text"
+    debug: Annotated[
+        tuple[DebugTopic, ...],
+        About("in detail: acks, retries, back-off (link); hold-back queue, stamps (order)",
+              None, None, "--debug"),
+    ] = ()  # fmt: skip
+
+
+class NodeConfig(Checked, frozen=True):
+    """All settings of one node."""
+
+    name: Annotated[str, About("the name of this node, unique in its groups", shape="name")]
+    listen: Annotated[
+        tuple[str, ...],
+        About("where others reach this node; by default its own line among the members",
+              None, None, "--listen", "url"),
+    ] = ()  # fmt: skip
+    peers: Annotated[
+        dict[str, str],
+        About("the other members and their addresses", None, None, "--peer", "url"),
+    ] = msgspec.field(default_factory=dict)
+    members: Annotated[
+        str | None,
+        About("a file with the names and addresses of all members", shape="file"),
+    ] = None
+    groups: Annotated[
+        tuple[str, ...],
+        About("the groups this node takes part in", None, None, "--group", "name"),
+    ] = ("main",)
+    engine: Annotated[str, About("one of `thence engines`, the same at all members")] = "tagged"
+    allow_remote: Annotated[
+        bool, About("whether unprotected addresses other than loopback may be used")
+    ] = False
+    status: Annotated[
+        str | None,
+        About("where health, status and metrics are served", shape="address"),
+    ] = None
+    tls: TlsConfig = TlsConfig()
+    link: LinkConfig = LinkConfig()
+    flow: FlowConfig = FlowConfig()
+    timing: TimingConfig = TimingConfig()
+    faults: FaultConfig = FaultConfig()
+    trace: TraceConfig = TraceConfig()
+    journal: JournalConfig = JournalConfig()
+    log: LogConfig = LogConfig()
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.name in self.peers:
+            raise UnusableInputError(f"peers.{self.name} is this node itself; leave it out")
+        if not self.groups:
+            raise UnusableInputError("groups is empty; a node takes part in at least one")
+        strangers = sorted(self.faults.delay_to.keys() - self.peers.keys())
+        if strangers:
+            raise UnusableInputError(
+                f"faults.delay_to names {strangers[0]!r}, which is none of the peers"
+            )
+
+    @property
+    def member_names(self) -> tuple[str, ...]:
+        """This node and its peers, sorted: the same order at every member."""
+        return tuple(sorted((self.name, *self.peers)))

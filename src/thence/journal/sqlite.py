@@ -1,0 +1,456 @@
+"""A journal in one SQLite file.
+
+Theory of operation.  The file is in WAL mode and locked for as long as it is open.  One commit is
+one row: the staged records as one blob, a number that is one more than the last, and a checksum
+over both that also depends on whose journal it is, so a row that is missing, moved or damaged is
+found.  A checkpoint takes a number too, and replaces every row in one transaction.
+
+What SQLite does not notice is a write-ahead log that was lost or cut: it opens the file as it was
+some commits ago.  A node that went on from there would use its own dots again.  Two things stand
+against that.  While the journal is open, its row in ``owner`` says so, in the main file; and a mark
+beside it (mark.py) has the number of the last commit.  A journal that was not closed and has no
+mark, or ends before its mark, is refused.  A closed one is one file, and holds its last number.
+
+What cannot be found out: that all its files together are an older copy, and that all are gone.
+
+A commit that raised is not there, with one exception: when the disk took the bytes and then failed
+to confirm them, it may be, as if the process had crashed right after.  Either way nothing more is
+written, and whoever waits to send until a commit has returned has sent nothing of it.
+
+One caller at a time; not across a fork.
+"""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+import stat
+import struct
+import zlib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, Final, Literal, get_args
+
+import msgspec
+
+from thence.errors import JournalError, LimitError, LocalProtocolError
+from thence.journal.base import Identity, Saved
+from thence.journal.mark import Mark, read_mark, sync_folder
+
+Durability = Literal["process", "power"]
+"""What a commit survives: the end of the process (kill -9), or of the power supply too."""
+
+FORMAT: Final = 1
+APPLICATION_ID: Final = 0x7468656E  # "then"; `file` shows it
+STAGED_BYTES_MAX: Final = 1 << 28  # a blob of SQLite ends at 10**9
+CHECKPOINT_BYTES_MAX: Final = 1 << 32
+CHUNK_BYTES: Final = 1 << 20
+WAL_BYTES_KEPT: Final = 1 << 24  # a longer log is cut when it is started again
+
+SCHEMA: Final = {
+    "owner": 'CREATE TABLE owner (id INTEGER PRIMARY KEY, "group" TEXT, node TEXT, '
+    "open INTEGER, last INTEGER, crc INTEGER)",
+    "checkpoint": "CREATE TABLE checkpoint (part INTEGER PRIMARY KEY, parts INTEGER, "
+    "seq INTEGER, crc INTEGER, data BLOB)",
+    "log": "CREATE TABLE log (seq INTEGER PRIMARY KEY, crc INTEGER, data BLOB)",
+}
+_NUMBERS: Final = struct.Struct("<QQQ")
+# A message of SQLite about a damaged file can hold bytes of it that are no text.
+_FOREIGN: Final = (sqlite3.Error, OSError, UnicodeDecodeError)
+_WHAT_TO_DO: Final = (
+    "restore all its files from a copy that is not older than the last use of the journal, or have "
+    "the group remove this node and let it join anew; to go on without would reuse its dots"
+)
+
+
+class SqliteJournal:
+    """One node's memory in one group, in the file ``path`` (see ``thence.journal.base``).
+
+    A path where nothing is becomes a new journal; its folder has to be there.
+    """
+
+    def __init__(
+        self,
+        path: str | os.PathLike[str],
+        identity: Identity,
+        durability: Durability = "process",
+    ) -> None:
+        if durability not in get_args(Durability):
+            raise LocalProtocolError(f"durability: expected process or power, got {durability!r}")
+        self.path = os.fspath(path)
+        self.identity = identity
+        self.log_bytes = 0
+        self._seed = zlib.crc32(msgspec.msgpack.encode([identity.group, identity.node]))
+        self._staged: list[bytes] = []
+        self._staged_bytes = 0
+        self._last = 0
+        self._failed: JournalError | None = None
+        self._closed = False
+        self._locked = False
+        self._mark: Mark | None = None
+        self._mark_path = f"{self.path}-mark"
+        if not self._is_there():
+            self._create()
+        try:
+            self._db = sqlite3.connect(
+                f"{Path(self.path).absolute().as_uri()}?mode=rw",  # never make an empty one
+                uri=True,
+                timeout=0,
+                isolation_level=None,
+                check_same_thread=False,
+            )
+        except sqlite3.Error as error:
+            raise self._reason(error) from error
+        try:
+            self._open(durability)
+        except BaseException as error:
+            self._refuse()
+            if isinstance(error, _FOREIGN):
+                raise self._reason(error) from error
+            raise
+
+    # ---- the protocol ----------------------------------------------------------------------------
+
+    def load(self) -> Saved:
+        """Everything that was committed."""
+        self._must_be_usable()
+        try:
+            checkpoint, _ = self._checkpoint()
+            records = [record for _, batch in self._batches() for record in batch]
+        except _FOREIGN as error:
+            raise self._reason(error) from error
+        return Saved(checkpoint, records)
+
+    def append(self, record: bytes) -> None:
+        """Stage a record; LimitError when one commit would hold more than STAGED_BYTES_MAX."""
+        self._must_be_usable()
+        size = len(record)
+        if self._staged_bytes + size > STAGED_BYTES_MAX:
+            raise LimitError(f"a commit to {self.path} holds at most {STAGED_BYTES_MAX} bytes")
+        self._staged.append(record)
+        self._staged_bytes += size
+        self.log_bytes += size
+
+    def commit(self) -> None:
+        """Make what is staged durable; nothing is written when nothing is staged."""
+        self._must_be_usable()
+        if not self._staged:
+            return
+        number = self._last + 1
+        data = msgspec.msgpack.encode(self._staged)
+        try:
+            self._db.execute(
+                "INSERT INTO log VALUES (?, ?, ?)", (number, self._crc(data, number), data)
+            )
+            self._committed(number)
+        except BaseException as error:
+            raise self._fail(error) from error
+
+    def checkpoint(self, state: bytes) -> None:
+        """Replace everything by ``state``; LimitError above CHECKPOINT_BYTES_MAX."""
+        self._must_be_usable()
+        if len(state) > CHECKPOINT_BYTES_MAX:
+            raise LimitError(f"a checkpoint holds at most {CHECKPOINT_BYTES_MAX} bytes")
+        number = self._last + 1
+        starts = range(0, max(1, len(state)), CHUNK_BYTES)
+        try:
+            self._db.execute("BEGIN IMMEDIATE")
+            self._db.execute("DELETE FROM log")
+            self._db.execute("DELETE FROM checkpoint")
+            for part, start in enumerate(starts):
+                data = state[start : start + CHUNK_BYTES]
+                crc = self._crc(data, number, part, len(starts))
+                row = (part, len(starts), number, crc, data)
+                self._db.execute("INSERT INTO checkpoint VALUES (?, ?, ?, ?, ?)", row)
+            self._db.execute("COMMIT")
+            self._committed(number)
+        except BaseException as error:
+            raise self._fail(error) from error
+        self.log_bytes = 0
+
+    def close(self) -> None:
+        """Commit and let go of the file, which then is the whole journal.
+
+        After a commit that failed it only lets go.
+        """
+        if self._closed:
+            return
+        try:
+            if self._failed is None:
+                self.commit()
+                self._settle()
+        finally:
+            self._closed = True
+            self._let_go()
+
+    # ---- writing ---------------------------------------------------------------------------------
+
+    def _committed(self, number: int) -> None:
+        assert self._mark is not None
+        self._mark.write(number)
+        self._last = number
+        self._staged = []
+        self._staged_bytes = 0
+
+    def _fail(self, error: BaseException) -> BaseException:
+        """Note that no more can be written, and give what to raise."""
+        reason = self._reason(error) if isinstance(error, _FOREIGN) else error
+        said = reason if isinstance(reason, JournalError) else f"a commit broke off: {error!r}"
+        self._failed = JournalError(
+            f"{said}; nothing more is written to it, and what was committed before is there"
+        )
+        try:
+            self._db.rollback()
+        except sqlite3.Error:
+            pass  # the transaction ends with the connection
+        return self._failed if isinstance(reason, JournalError) else error
+
+    def _settle(self) -> None:
+        """Write into the one main file that it is whole, and how far it goes."""
+        try:
+            self._write_owner(is_open=False)
+            if self._one("PRAGMA wal_checkpoint(TRUNCATE)") == 0 and self._mark is not None:
+                self._db.close()
+                self._mark.remove()
+        except BaseException as error:
+            raise self._fail(error) from error
+
+    def _refuse(self) -> None:
+        """Let go of a journal that is not to be used, without its log being lost.
+
+        SQLite moves what it can read of the log into the main file as it closes, and removes the
+        log, with what it could not read; so for that moment it is called something else.
+        """
+        wal, kept = f"{self.path}-wal", f"{self.path}-wal.kept"
+        try:
+            if self._locked:
+                os.rename(wal, kept)
+        except OSError:
+            pass  # there is none, or the system does not rename open files
+        self._let_go()
+        if self._locked and os.path.exists(kept):
+            os.replace(kept, wal)
+
+    def _let_go(self) -> None:
+        try:
+            self._db.close()
+        except sqlite3.Error:
+            pass  # what was committed is in the file and its log
+        if self._mark is not None:
+            self._mark.close()
+
+    def _must_be_usable(self) -> None:
+        if self._failed is not None:
+            raise self._failed
+        if self._closed:
+            raise LocalProtocolError(f"the journal {self.path} is closed")
+
+    def _crc(self, data: bytes, number: int, part: int = 0, parts: int = 0) -> int:
+        return zlib.crc32(data, zlib.crc32(_NUMBERS.pack(number, part, parts), self._seed))
+
+    # ---- opening ---------------------------------------------------------------------------------
+
+    def _is_there(self) -> bool:
+        """Whether there is a file to open; JournalError when there is something else."""
+        try:
+            found = os.stat(self.path)
+        except FileNotFoundError:
+            for left in (self._mark_path, f"{self.path}-wal"):
+                if os.path.lexists(left):
+                    raise self._damaged(f"it is gone, and {left} says it was there") from None
+            if os.path.islink(self.path):
+                raise JournalError(f"{self.path} is a link to nothing") from None
+            return False
+        except OSError as error:
+            raise JournalError(f"{self.path}: {error.strerror}") from error
+        if not stat.S_ISREG(found.st_mode):
+            raise JournalError(f"{self.path} is not a file: give the journal a path of its own")
+        if not found.st_size:
+            raise self._damaged("it is empty")
+        return True
+
+    def _create(self) -> None:
+        """Make an empty journal under another name and put it in place, unless one came first."""
+        folder, name = os.path.split(os.path.abspath(self.path))
+        if not os.path.isdir(folder):
+            # Making it would hide that the disk with the journal is not mounted.
+            raise JournalError(f"{folder}, the folder of the journal {name}, is not there: make it")
+        fresh = os.path.join(folder, f".{name}.{os.getpid()}.new")
+        try:
+            if os.path.exists(fresh):
+                os.remove(fresh)  # of a crashed process with this number
+            db = sqlite3.connect(fresh, isolation_level=None)
+            try:
+                db.execute("PRAGMA journal_mode=WAL")
+                db.execute("BEGIN")
+                db.execute(f"PRAGMA application_id={APPLICATION_ID}")
+                db.execute(f"PRAGMA user_version={FORMAT}")
+                for statement in SCHEMA.values():
+                    db.execute(statement)
+                db.execute("INSERT INTO owner VALUES (?, ?, ?, ?, ?, ?)", self._owner_row(False))
+                db.execute("COMMIT")
+            finally:
+                db.close()
+            try:
+                os.link(fresh, self.path)  # a rename would replace what is there
+            except FileExistsError:
+                pass
+            os.remove(fresh)
+            sync_folder(self.path)
+        except (sqlite3.Error, OSError) as error:
+            raise self._reason(error) from error
+
+    def _open(self, durability: Durability) -> None:
+        """Lock the file, look at everything in it, and say in it that it is open.
+
+        Nothing is changed before all was found right.
+        """
+        one = self._one
+        one("PRAGMA locking_mode=EXCLUSIVE")
+        one(f"PRAGMA synchronous={'FULL' if durability == 'power' else 'NORMAL'}")
+        one(f"PRAGMA fullfsync={int(durability == 'power')}")
+        application = one("PRAGMA application_id")
+        self._locked = True
+        if application != APPLICATION_ID:
+            raise JournalError(f"{self.path} is not a journal: give the journal a path of its own")
+        version = one("PRAGMA user_version")
+        if version != FORMAT:
+            raise JournalError(
+                f"{self.path} has format {version} and this thence knows {FORMAT}: "
+                "start the node with the thence that wrote it, or a newer one"
+            )
+        found = dict(self._db.execute("SELECT name, sql FROM sqlite_schema"))
+        if found != SCHEMA:
+            raise self._damaged("its tables are not those of a journal")
+        if (report := one("PRAGMA integrity_check(1)")) != "ok":
+            raise self._damaged(str(report))
+        was_open = self._verify()
+        if one("PRAGMA journal_mode=WAL") != "wal":
+            raise self._damaged("SQLite cannot keep a write-ahead log for it")
+        one(f"PRAGMA journal_size_limit={WAL_BYTES_KEPT}")
+        self._mark = Mark(self._mark_path, self._last)
+        if not was_open:
+            self._write_owner(is_open=True)
+        one("PRAGMA wal_checkpoint(FULL)")  # the main file alone has to say that it is open
+
+    def _verify(self) -> bool:
+        """Check owner, rows and mark, and set the numbers; whether it was not closed."""
+        rows = self._db.execute("SELECT * FROM owner").fetchall()
+        if len(rows) != 1 or len(rows[0]) != 6:
+            raise self._damaged("it does not say whose it is")
+        _, group, node, is_open, last, crc = rows[0]
+        try:
+            intact = crc == _owner_crc(group, node, is_open, last)
+        except (TypeError, ValueError, OverflowError, msgspec.MsgspecError):
+            intact = False
+        if not intact:
+            raise self._damaged("what it says of its owner is not what was written")
+        if Identity(group, node) != self.identity:
+            raise JournalError(
+                f"{self.path} is the journal of {node} in {group}, not of {self.identity.node} in "
+                f"{self.identity.group}: every node has its own in every group"
+            )
+        _, self._last = self._checkpoint()
+        for number, batch in self._batches():
+            self._last = number
+            self.log_bytes += sum(map(len, batch))
+        if self._last < last:
+            raise self._damaged(f"it ends at commit {self._last} of {last}")
+        self._verify_mark(bool(is_open))
+        return bool(is_open)
+
+    def _verify_mark(self, is_open: bool) -> None:
+        try:
+            mark = read_mark(self._mark_path)
+        except ValueError as error:
+            raise self._damaged(str(error)) from None
+        if mark is None and is_open:
+            raise self._damaged(
+                f"it was not closed and {self._mark_path} is gone: a journal in use is that file, "
+                f"{self.path} and {self.path}-wal together"
+            )
+        if mark is not None and self._last < mark:
+            wal = f"{self.path}-wal"
+            state = "is damaged" if os.path.exists(wal) and os.path.getsize(wal) else "is gone"
+            raise self._damaged(
+                f"it ends at commit {self._last} and was at {mark}: {wal} {state}, or power failed"
+            )
+
+    # ---- reading ---------------------------------------------------------------------------------
+
+    def _checkpoint(self) -> tuple[bytes | None, int]:
+        """The state and its number; (None, 0) when there is none."""
+        rows = self._db.execute("SELECT part, parts, seq, crc, data FROM checkpoint ORDER BY part")
+        pieces: list[bytes] = []
+        number = parts = 0
+        for part, parts, seq, crc, data in rows:
+            number = number or seq
+            if (part, seq) != (len(pieces), number) or not self._intact(
+                crc, data, seq, part, parts
+            ):
+                raise self._damaged(f"part {len(pieces)} of the checkpoint is not what was written")
+            pieces.append(data)
+        if len(pieces) != parts:
+            raise self._damaged(f"the checkpoint has {len(pieces)} of {parts} parts")
+        return (b"".join(pieces), number) if pieces else (None, 0)
+
+    def _batches(self) -> Iterator[tuple[int, list[bytes]]]:
+        """(number, records) of each commit since the checkpoint."""
+        number = self._one("SELECT max(seq) FROM checkpoint") or 0
+        for seq, crc, data in self._db.execute("SELECT seq, crc, data FROM log ORDER BY seq"):
+            number += 1
+            if seq != number or not self._intact(crc, data, number):
+                raise self._damaged(f"commit {number} is not there as it was written")
+            try:
+                yield number, msgspec.msgpack.decode(data, type=list[bytes])
+            except msgspec.MsgspecError as error:
+                raise self._damaged(f"commit {number}: {error}") from None
+
+    def _intact(
+        self, crc: object, data: object, number: int, part: int = 0, parts: int = 0
+    ) -> bool:
+        try:
+            return isinstance(data, bytes) and crc == self._crc(data, number, part, parts)
+        except struct.error:  # not numbers, or not such as are written
+            return False
+
+    def _one(self, statement: str) -> Any:
+        row = self._db.execute(statement).fetchone()
+        return None if row is None else row[0]
+
+    def _owner_row(self, is_open: bool) -> tuple[int, str, str, int, int, int]:
+        group, node = self.identity.group, self.identity.node
+        crc = _owner_crc(group, node, int(is_open), self._last)
+        return 1, group, node, int(is_open), self._last, crc
+
+    def _write_owner(self, is_open: bool) -> None:
+        self._db.execute("REPLACE INTO owner VALUES (?, ?, ?, ?, ?, ?)", self._owner_row(is_open))
+
+    # ---- what is wrong ---------------------------------------------------------------------------
+
+    def _damaged(self, what: str) -> JournalError:
+        return JournalError(f"the journal {self.path} is damaged: {what}; {_WHAT_TO_DO}")
+
+    def _reason(self, error: Exception) -> JournalError:
+        """A sentence for what SQLite or the system says."""
+        if isinstance(error, OSError):
+            said = error.strerror or str(error)
+            return JournalError(f"the journal {self.path} cannot be used: {said}")
+        name = getattr(error, "sqlite_errorname", type(error).__name__)
+        if name.startswith("SQLITE_BUSY"):
+            return JournalError(
+                f"the journal {self.path} is in use: a node of this name runs already, here or in "
+                "another process"
+            )
+        if name.startswith("SQLITE_FULL"):
+            return JournalError(f"the journal {self.path} cannot grow: the disk is full")
+        if name.startswith(("SQLITE_READONLY", "SQLITE_CANTOPEN", "SQLITE_PERM", "SQLITE_IOERR")):
+            return JournalError(
+                f"the journal {self.path} cannot be used: {error} ({name}); look at the disk, and "
+                "at who may write the file and its folder"
+            )
+        return self._damaged(f"{error} ({name})")
+
+
+def _owner_crc(group: str, node: str, is_open: int, last: int) -> int:
+    return zlib.crc32(msgspec.msgpack.encode([group, node, is_open, last]))

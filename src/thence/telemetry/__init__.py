@@ -1,0 +1,1 @@
+"""Seeing what a node does: metrics, health and status over HTTP, structured logs."""

@@ -1,0 +1,1 @@
+"""Carriers of frames between nodes: one file each, in ``TRANSPORTS`` (registry.py)."""

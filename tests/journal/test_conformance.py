@@ -1,0 +1,146 @@
+"""What every journal does (thence.journal.base), in memory and in SQLite alike."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.journal.places import PLACES, InSqlite, Place
+from tests.seeds import seeds
+from thence.errors import JournalError, LocalProtocolError
+from thence.journal.base import Identity, Saved
+
+
+@pytest.fixture(params=PLACES, ids=lambda kind: kind.__name__)
+def place(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Place]:
+    made: Place = request.param(tmp_path)
+    yield made
+    for journal in made.left if isinstance(made, InSqlite) else ():
+        journal.close()
+
+
+def test_a_new_journal_is_empty(place: Place):
+    journal = place.open()
+    assert journal.load() == Saved(None, [])
+    assert journal.log_bytes == 0
+
+
+def test_what_was_committed_is_there_after_a_crash_and_what_was_only_staged_is_not(place: Place):
+    journal = place.open()
+    journal.append(b"one")
+    journal.append(b"")
+    journal.commit()
+    journal.append(b"three")
+    place.crash()
+    assert place.open().load() == Saved(None, [b"one", b""])
+
+
+def test_a_commit_of_nothing_is_nothing(place: Place):
+    journal = place.open()
+    journal.commit()
+    journal.commit()
+    assert journal.load() == Saved(None, [])
+
+
+def test_a_checkpoint_replaces_what_was_committed_and_what_was_staged(place: Place):
+    journal = place.open()
+    journal.append(b"one")
+    journal.commit()
+    journal.append(b"two")
+    journal.checkpoint(b"state")
+    assert journal.log_bytes == 0
+    journal.append(b"three")
+    journal.commit()
+    place.crash()
+    assert place.open().load() == Saved(b"state", [b"three"])
+
+
+def test_an_empty_checkpoint_is_not_no_checkpoint(place: Place):
+    journal = place.open()
+    journal.checkpoint(b"")
+    assert journal.load() == Saved(b"", [])
+    place.crash()
+    assert place.open().load() == Saved(b"", [])
+
+
+def test_the_size_of_the_log_counts_staged_records_and_those_of_an_earlier_life(place: Place):
+    journal = place.open()
+    journal.append(b"12345")
+    assert journal.log_bytes == 5
+    journal.commit()
+    place.crash()
+    journal = place.open()
+    assert journal.log_bytes == 5
+    journal.append(b"678")
+    assert journal.log_bytes == 8
+
+
+def test_closing_commits_and_may_be_done_again(place: Place):
+    journal = place.open()
+    journal.append(b"one")
+    journal.close()
+    journal.close()
+    assert place.open().load() == Saved(None, [b"one"])
+
+
+def test_a_closed_journal_is_not_used(place: Place):
+    journal = place.open()
+    journal.close()
+    for use in (
+        journal.load,
+        journal.commit,
+        lambda: journal.append(b""),
+        lambda: journal.checkpoint(b""),
+    ):
+        with pytest.raises(LocalProtocolError, match="closed"):
+            use()
+
+
+def test_a_journal_is_open_once(place: Place):
+    journal = place.open()
+    with pytest.raises(JournalError, match="in use"):
+        place.open()
+    journal.append(b"one")
+    journal.commit()  # the first is none the worse for it
+    journal.close()
+    assert place.open().load() == Saved(None, [b"one"])
+
+
+@pytest.mark.parametrize("other", [Identity("g", "b"), Identity("h", "a"), Identity("g", "a#2")])
+def test_another_node_or_group_may_not_use_it(place: Place, other: Identity):
+    place.open().close()
+    with pytest.raises(JournalError, match="of a in g, not of"):
+        place.open(other)
+    place.open().close()
+
+
+@pytest.mark.parametrize("seed", seeds(20))
+def test_random_operations_and_crashes_lose_and_repeat_nothing(place: Place, seed: int):
+    """Replay: THENCE_SEEDS as in the run, -k the name of this test."""
+    draw = random.Random(seed)
+    journal = place.open()
+    checkpoint: bytes | None = None
+    there: list[bytes] = []
+    staged: list[bytes] = []
+    for step in range(60):
+        action = draw.choices(("append", "commit", "checkpoint", "crash", "close"), (9, 6, 2, 1, 1))
+        if action == ["append"]:
+            staged.append(b"%d " % step * draw.choice((0, 1, 3000)))
+            journal.append(staged[-1])
+        elif action == ["commit"]:
+            journal.commit()
+            there, staged = there + staged, []
+        elif action == ["checkpoint"]:
+            checkpoint, there, staged = draw.randbytes(draw.choice((0, 9, 10_000))), [], []
+            journal.checkpoint(checkpoint)
+        elif action == ["crash"]:
+            place.crash()
+            journal, staged = place.open(), []
+        else:
+            journal.close()
+            journal, there, staged = place.open(), there + staged, []
+        assert journal.load() == Saved(checkpoint, there)
+        assert journal.log_bytes == sum(map(len, there + staged))

@@ -1,0 +1,246 @@
+"""Nodes with a mistake put in: a passage of one method replaced while a test runs.
+
+A passage must occur exactly once, so that a test cannot silently change nothing when the source
+moves on.
+"""
+
+from __future__ import annotations
+import __future__
+
+import importlib
+import inspect
+import textwrap
+
+import msgspec
+import pytest
+
+from tests.sim.node_classes import options_of
+from thence.sim.node_view import Broken
+from thence.sim.nodes import run_nodes
+
+
+class Mutant(msgspec.Struct, frozen=True):
+    """One mistake."""
+
+    name: str
+    """What is wrong then."""
+    where: str
+    """``module:Class.method`` below thence.client."""
+    old: str
+    new: str
+    seen_in: str
+    """The class of runs (node_classes.py) that shows it."""
+
+
+class NotOnceError(Exception):
+    """The passage to replace is not in the source exactly once."""
+
+
+def plant(patch: pytest.MonkeyPatch, mutant: Mutant) -> None:
+    """Make the mistake until the patch is undone."""
+    module_name, _, path = mutant.where.partition(":")
+    module = importlib.import_module(f"thence.client.{module_name}")
+    owner_name, _, method = path.rpartition(".")
+    owner = getattr(module, owner_name)
+    source = textwrap.dedent(inspect.getsource(_function(vars(owner)[method])))
+    if source.count(mutant.old) != 1:
+        raise NotOnceError(f"{source.count(mutant.old)} times in {mutant.where}:\n{mutant.old}")
+    made: dict[str, object] = {}
+    text = source.replace(mutant.old, mutant.new)
+    flags = __future__.annotations.compiler_flag
+    exec(compile(text, f"<mutant of {mutant.where}>", "exec", flags), vars(module), made)
+    patch.setattr(owner, method, made[method])
+
+
+def _function(member: object) -> object:
+    return member.fget if isinstance(member, property) else member
+
+
+def first_failure(mutant: Mutant, seeds: range) -> tuple[int, str] | None:
+    """The first of these runs that goes wrong, and how."""
+    for seed in seeds:
+        try:
+            run_nodes(options_of(mutant.seen_in, seed))
+        except Broken as error:
+            return seed, str(error)
+    return None
+
+
+MUTANTS = (
+    # ---- hub
+    Mutant(
+        "frames leave before the commit", "hub:Hub.flush",
+        "    for driver in self.drivers.values():\n        try:\n            driver.commit(now)",
+        "    for driver in self.drivers.values():\n        driver.exchange.written()\n"
+        "        for link in self.by_peer.values():\n"
+        "            if driver in link.channels.values():\n"
+        "                slot = driver.members.slot(link.peer)\n"
+        "                for out in driver.frames(slot, link.opened[driver.group], False, now):\n"
+        "                    link.connection.send(out)\n"
+        "        try:\n            driver.commit(now)",
+        "kills",
+    ),
+    Mutant(
+        "two connections to a peer are both live", "hub:Hub._keeps",
+        'self._drop(other, "replaced by a newer connection", now)', "pass", "kills",
+    ),
+    Mutant(
+        "drivers are not told that a connection is gone", "hub:Hub.closed",
+        "driver.closed(driver.members.slot(link.peer), reason)", "pass", "breaks",
+    ),
+    # ---- driver
+    Mutant(
+        "a phantom speaks for what is consumed and not confirmed", "driver:Driver._say",
+        "self.client.phantom() if ledger is None else ledger.confirmed.phantom()",
+        "self.client.phantom()", "confirms",
+    ),
+    Mutant(
+        "nothing is announced to a peer that came back", "driver:Driver.opened",
+        "self.announce(now)", "pass", "joined",
+    ),
+    Mutant(
+        "a checkpoint leaves out what waits for the application", "driver:Driver._checkpoint",
+        "unconfirmed += [entry for entry in self.queue if type(entry) is not tuple]", "pass",
+        "every commit",
+    ),
+    Mutant(
+        "a checkpoint leaves out what was taken and not confirmed", "driver:Driver._checkpoint",
+        "for _, kind, tag in self._open_events if kind == DELIVERY",
+        "for _, kind, tag in self._open_events if kind == -1", "every commit",
+    ),
+    Mutant(
+        "a checkpoint has what waits before what was taken", "driver:Driver._checkpoint",
+        "ledger.checkpoint(outbox.first, kept, have, unconfirmed, position)",
+        "ledger.checkpoint(outbox.first, kept, have, unconfirmed[::-1], position)", "every commit",
+    ),
+    Mutant(
+        "a broadcast does not confirm what was taken", "driver:Driver.broadcast",
+        "self.confirm_all()", "pass", "confirms",
+    ),
+    Mutant(
+        "confirming the last event confirms one too few", "driver:Driver._confirm_up_to",
+        "events[0][0] <= number", "events[0][0] < number", "confirms",
+    ),
+    Mutant(
+        "taking gives no credit back", "driver:Driver.take",
+        "self.exchange.taken(entry.origin, entry.payload)", "pass", "tight",
+    ),
+    Mutant(
+        "stable events come before deliveries after a restart", "driver:Driver._resume",
+        "    for tag in recovered.ready:",
+        "    self.queue.extend((STABLE_EVENT, tag) for tag in recovered.told)\n"
+        "    recovered.told = []\n    for tag in recovered.ready:", "confirms",
+    ),
+    Mutant(
+        "what waited before a crash is not counted as held", "driver:Driver._resume",
+        "self.exchange.hold(tag.origin, tag.payload)", "pass", "confirms",
+    ),
+    Mutant(
+        "a node whose journal failed goes on sending", "driver:Driver.frames",
+        "[] if self.failed else", "", "fails, groups",
+    ),
+    Mutant(
+        "the trace begins again after a crash", "driver:Driver.__init__",
+        "trace(recovered.position)", "trace(0)", "kills",
+    ),
+    # ---- ledger
+    Mutant(
+        "an own message is written before what it confirms", "ledger:Ledger.sent",
+        "self._write_events()\n    self.confirmed.send(tag)\n    self._append(Sent(encoded))",
+        "self._append(Sent(encoded))\n    self._write_events()\n    self.confirmed.send(tag)",
+        "never",
+    ),
+    Mutant(
+        "what arrives is not written down", "ledger:Ledger.received",
+        "self._append(Received(slot, number, batch))", "pass", "kills",
+    ),
+    Mutant(
+        "confirmations are not written down", "ledger:Ledger._write_events",
+        "self._append(Confirmed(self._events))", "pass", "never",
+    ),
+    Mutant(
+        "the last confirmation of several is lost", "ledger:Ledger._write_events",
+        "Confirmed(self._events)", "Confirmed(self._events[: max(1, len(self._events) - 1)])",
+        "never",
+    ),
+    Mutant(
+        "own messages are not written down", "ledger:Ledger.sent",
+        "self._append(Sent(encoded))", "pass", "kills",
+    ),
+    Mutant(
+        "confirmations stay staged after a checkpoint", "ledger:Ledger.checkpoint",
+        "self._events.clear()", "self._events = [self._client.sent << 2]", "every commit",
+    ),
+    Mutant(
+        "what is held back is not in a checkpoint", "ledger:Ledger.checkpoint",
+        "for tag in ready] + pending", "for tag in ready]", "every commit",
+    ),
+    Mutant(
+        "a commit does not say how long the trace is", "ledger:Ledger.commit",
+        "self._append(Mark(position))", "pass", "never",
+    ),
+    Mutant(
+        "what was not confirmed does not come again", "ledger:_Recovery.go",
+        "found.ready = list(self.ready.values())", "found.ready = []", "confirms",
+    ),
+    Mutant(
+        "stable events that were not confirmed do not come again", "ledger:_Recovery.go",
+        "[tag for tag in self.stable.values() if tag.gone < 0]", "[]", "confirms",
+    ),
+    Mutant(
+        "known events come again after stable ones", "ledger:_Recovery.go",
+        "if tag.gone < 0 and tag.packed not in self.known", "if tag.packed not in self.known",
+        "known",
+    ),
+    Mutant(
+        "it is forgotten how much of a peer is there", "ledger:_Recovery._carry_out",
+        "self.found.have[entry.slot] = entry.number + len(batch) - 1", "pass", "never",
+    ),
+    Mutant(
+        "a checkpoint is read without what is there of peers", "ledger:_Recovery._begin",
+        "found.have, found.position = made.have, made.position",
+        "found.position = made.position", "every commit",
+    ),
+    Mutant(
+        "own messages are not sent again after a crash", "ledger:_Recovery._send",
+        "self.found.outbox.append(encoded)", "pass", "never",
+    ),
+    Mutant(
+        "own dots are used twice", "ledger:_Recovery._send",
+        "client.sent = tag.packed", "pass", "never",
+    ),
+    # ---- exchange, flow, outbox
+    Mutant(
+        "more is acknowledged than is written down", "flow:Flow.ack",
+        "self.told = self.durable", "self.told = self.have", "datagrams, joined",
+    ),
+    Mutant(
+        "credit is one too many", "flow:Flow._limit",
+        "self._messages_max - self.held", "1 + self._messages_max - self.held", "tight",
+    ),
+    Mutant(
+        "after a reconnection it goes on after what was sent", "flow:Flow.opened",
+        "self.acked = self.sent = said.have",
+        "self.acked = said.have\n    self.sent = max(self.sent, said.have)", "breaks",
+    ),
+    Mutant(
+        "the outbox is released when the first peer has it", "exchange:Exchange.release",
+        "min(", "max(", "breaks",
+    ),
+    Mutant(
+        "the outbox is never released", "exchange:Exchange.acknowledged",
+        "self.release()", "pass", "plain",
+    ),
+    Mutant(
+        "a repeated message is taken for a new one", "exchange:Exchange.arrived",
+        "messages = messages[skip:]", "pass", "datagrams, joined",
+    ),
+    Mutant(
+        "a gap goes unnoticed", "flow:Flow.arrived",
+        "self.have += count", "self.have += count + (self.have == 2)", "breaks",
+    ),
+    Mutant(
+        "the last message of a batch is left out", "outbox:Outbox.batch",
+        "at : at + last - number + 1", "at : at + max(1, last - number)", "breaks",
+    ),
+)  # fmt: skip

@@ -151,8 +151,3 @@ def test_an_exception_closes_the_run_and_leaves_it_incomplete(tmp_path: Path):
     assert (tmp_path / CLOSED_FILE).exists()
     assert not info_from_json((tmp_path / "run.json").read_bytes()).complete
     assert len(list(read_records([tmp_path]))) == 1
-
-
-def test_one_writer_of_several_does_not_close_the_run(tmp_path: Path):
-    RunWriter(tmp_path, RunInfo(run="r", members=("a",)), shared=True).close()
-    assert not (tmp_path / CLOSED_FILE).exists()

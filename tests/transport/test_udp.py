@@ -99,7 +99,7 @@ def test_a_congested_connection_says_when_it_is_not_any_more(run: Run):
 
 
 def test_a_backlog_that_only_the_lengths_of_the_link_make_too_large_ends_with_drained(run: Run):
-    """Whoever sees the backlog above the limit waits for ``drained``, and must not wait for ever."""
+    """Whoever sees the backlog above the limit waits for ``drained``, and not for ever."""
 
     async def work() -> None:
         async with Ends() as ends:

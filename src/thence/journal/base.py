@@ -1,8 +1,8 @@
 """What a journal is: a checkpoint, and records after it, in order.
 
-It knows nothing of what they mean (client/ledger.py does).  Records are staged by ``append`` and are
-there after a crash once ``commit`` has returned: all that were staged, or none.  ``checkpoint``
-replaces everything before it in one step.  So after a crash ``load`` gives the last checkpoint and
+It knows nothing of what they mean (client/ledger.py does).  Records are staged by ``append`` and
+are there after a crash once ``commit`` has returned: all that were staged, or none.
+``checkpoint`` replaces everything before it in one step.  So after a crash ``load`` gives the last checkpoint and
 every record committed since, in order, or raises ``JournalError``: never less without saying so.
 """
 

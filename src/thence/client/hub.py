@@ -453,7 +453,10 @@ class Hub:
                     connection.send(frame)
 
     def stop(self, sentence: str, now: float) -> None:
-        """Say goodbye to everybody."""
+        """Say goodbye to everybody, after what they wait for to hear."""
+        for driver in self.drivers.values():
+            driver.hurry(now)
+        self.flush(now)
         for link in list(self.links.values()):
             link.connection.send(talk.bye(talk.STOPPING, sentence))
             self._drop(link, sentence, now)

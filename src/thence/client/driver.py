@@ -47,7 +47,9 @@ from thence.errors import Full, JournalError, LocalProtocolError, TraceError, Wi
 from thence.journal.base import Journal
 from thence.message import Message, Phantom
 from thence.wire import codec, talk
+from thence.wire.talk import MESSAGE_BYTES_EXTRA
 
+_encode: Final = codec.encode
 _FLOW: Final = FlowConfig()
 _TIMING: Final = TimingConfig()
 
@@ -126,6 +128,9 @@ class Driver:
         self.exchange = Exchange(
             names, self.slot, flow, recovered.have, recovered.outbox_first, recovered.outbox
         )
+        self._outbox = self.exchange.outbox
+        self._outbox_last_max = flow.outbox_messages_max - 1
+        self._outbox_bytes_max = flow.outbox_bytes_max
         self._trace = None if trace is None else trace(recovered.position)
         self._resume(recovered, now)
 
@@ -160,7 +165,12 @@ class Driver:
         """
         if self.failed:
             self.require_working()
-        if not self.exchange.has_room() or len(self._window) >= self._unstable_max:
+        outbox = self._outbox
+        if (
+            outbox.last - outbox.first >= self._outbox_last_max
+            or outbox.bytes >= self._outbox_bytes_max
+            or len(self._window) >= self._unstable_max
+        ):
             self._no_room()
         if self._open_events or self.telling is not None:
             self.confirm_all()
@@ -173,8 +183,11 @@ class Driver:
             tag = self.client.broadcast(payload, **how)
         self.engine.broadcast(tag, out)
         message = out.send.pop()
-        encoded = codec.encode(message)
-        self.exchange.keep(encoded, message)
+        encoded = _encode(message)
+        if how or not outbox.is_sent:
+            self.exchange.keep(encoded, message)
+        else:  # the same without the calls
+            outbox.append(encoded, len(payload) + MESSAGE_BYTES_EXTRA)
         if self._ledger is not None:
             self._ledger.sent(tag, encoded)
         if self._trace is not None:
@@ -214,7 +227,7 @@ class Driver:
     @property
     def has_room(self) -> bool:
         """Whether a broadcast would be taken."""
-        return self.exchange.has_room() and len(self._window) < self._unstable_max
+        return self.exchange.has_room and len(self._window) < self._unstable_max
 
     def _unblock(self) -> None:
         if self._blocked and self.has_room:

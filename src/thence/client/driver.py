@@ -405,6 +405,9 @@ class Driver:
         peer = self.members.names[slot]
         outbox = self.exchange.outbox
         if said.have > outbox.last:
+            if self.exchange.flows[slot].was_open:  # then nothing was lost here
+                sentence = f"{peer} says it has {said.have} messages of {outbox.last}"
+                return talk.NONSENSE, sentence
             self.failed = (
                 f"{peer} has {said.have} messages of {self.name}, which remembers "
                 f"{outbox.last}: the journal of {self.name} was lost or is too old. Give it "
@@ -448,18 +451,42 @@ class Driver:
         messages, whole = self.exchange.arrived(slot, number, batch, now)
         if not messages:
             return
+        count = len(messages)
+        self.engine.receive_many(slot, messages, self._out)
+        if self._out.reject:
+            messages = self._take_back(slot, messages)
         if self._trace is not None:
             self._trace.arrived(self._us(now), messages)
-        self.engine.receive_many(slot, messages, self._out)
         if self._ledger is not None:
             try:
-                self._ledger.received(slot, flow.have - len(messages) + 1, bytes(whole))
+                self._ledger.received(slot, flow.have - count + 1, bytes(whole))
             except JournalError as error:  # no fault of the peer; ``commit`` says it
                 self.failed = str(error)
                 return
-        refused = self._carry_out(now)
-        flow.held -= len(refused)
-        _complain(refused)
+        _complain(self._carry_out(now))
+
+    def _take_back(self, slot: int, messages: list[Any]) -> list[Any]:
+        """The engine refused some of these: from the first bad one on they must come again; those
+        before it.
+
+        What it took of those behind the bad one are duplicates then.  All are written down, with
+        the number that makes a recovery (ledger.py) end where this ends.
+        """
+        out, good = self._out, 0
+        refused, out.reject = out.reject, []
+        for message in messages:
+            self.engine.receive(slot, message, out)  # what it took is a duplicate now
+            if any([each.reason != DUPLICATE for each in out.reject]):
+                break
+            good += 1
+            out.reject.clear()
+        out.reject = refused
+        held = getattr(self.engine, "pending", {})
+        waiting = [message for _, message in held.values()]
+        waiting += [each for each in (*self.queue, *out.deliver) if type(each) is not tuple]
+        payloads = [each.payload for each in waiting if each.origin == slot]
+        self.exchange.take_back(slot, len(messages) - good, payloads)
+        return messages[:good]
 
     def acknowledged(self, slot: int, said: talk.Ack) -> None:
         """A peer told what it has.  WireError for nonsense."""

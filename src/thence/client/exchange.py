@@ -174,6 +174,14 @@ class Exchange:
             flow.ack_at = now + ACK_S
         return messages, batch
 
+    def take_back(self, slot: int, count: int, waiting: Sequence[bytes]) -> None:
+        """The last so many messages that arrived do not count: the first of them is no good.
+        ``waiting``: the payloads of that peer that wait for the application."""
+        flow = self.flows[slot]
+        flow.have -= count
+        flow.held = len(waiting)
+        flow.held_bytes = sum(map(talk.message_bytes, waiting))
+
     def hold(self, slot: int, payload: bytes) -> None:
         """A message of a former life waits for the application again."""
         self.flows[slot].held += 1

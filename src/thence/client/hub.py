@@ -254,6 +254,8 @@ class Hub:
     # ---- greeting --------------------------------------------------------------------------------
 
     def _hello(self, link: Link, body: bytes, now: float) -> None:
+        if link.peer:
+            raise WireError(f"a second greeting from {link.peer}")
         said = talk.read(body, talk.Hello)
         if said.magic != talk.MAGIC:
             raise WireError("the other side does not speak this protocol")
@@ -306,6 +308,8 @@ class Hub:
         if said.boot < other.boot:
             self._refuse(link, talk.REPLACED, f"a later start of {said.node} is here", now)
             return False
+        if said.boot == other.boot:
+            self.totals[said.node].connections -= 1  # both dialled: these two count as one
         self._drop(other, "replaced by a newer connection", now)
         return True
 

@@ -226,8 +226,6 @@ class Hub:
                 if link.peer and handler is not None:
                     handler(self, link, body, now)
                 elif kind == talk.HELLO:
-                    if link.peer:
-                        raise WireError(f"{link.peer} greets again")
                     self._hello(link, body, now)
                 elif kind == talk.REFUSE:
                     self._refused(link, body, now)

@@ -141,14 +141,15 @@ def test_versions_that_do_not_meet_are_refused_on_both_sides():
     wire = Wire(*hubs)
     wire.connect("a", "b")
     wire.run()
+    upgrade = f"upgrade the older one (thence {__version__})"
     assert sorted(wire.refusals) == [
         (
             "a", talk.BAD_VERSION,
-            f"b speaks versions 2 to 3, a speaks 1 to 1: upgrade the older one (thence {__version__})",
+            f"b speaks versions 2 to 3, a speaks 1 to 1: {upgrade}",
         ),
         (
             "b", talk.BAD_VERSION,
-            f"a speaks versions 1 to 1, b speaks 2 to 3: upgrade the older one (thence {__version__})",
+            f"a speaks versions 1 to 1, b speaks 2 to 3: {upgrade}",
         ),
     ]  # fmt: skip
     assert not hubs[0].links

@@ -99,6 +99,7 @@ class Driver:
                     f"engine {spec.name} cannot come back after a crash: only tagged has a journal"
                 )
             self._ledger = Ledger(journal, self.client, self.engine, checkpoint_bytes)
+        self._multicast = spec.multicast
         self.auto_confirm = True
         self.failed = ""
         """Why this node cannot go on; everything raises it then."""
@@ -238,30 +239,34 @@ class Driver:
 
     def take(self, now: float) -> Event | None:
         """The next event, or None.  A delivery's context is the application's from here on."""
-        if self.auto_confirm:
+        if self.auto_confirm and self._open_events:
             self._confirm_up_to(self._numbers)
         if self._notices:
             self.require_working()
             number = self._numbers = self._numbers + 1
             return self._notices.pop(next(iter(self._notices)))(number)
-        if not self.queue:
+        queue = self.queue
+        if not queue:
             self.require_working()
             return None
-        entry = self.queue.popleft()
-        while self.spec.multicast and (entry if type(entry) is not tuple else entry[1]).hollow:
+        entry = queue.popleft()
+        while self._multicast and (entry if type(entry) is not tuple else entry[1]).hollow:
             self._pass_over(entry)
-            if not self.queue:
+            if not queue:
                 return None
-            entry = self.queue.popleft()
+            entry = queue.popleft()
         number = self._numbers = self._numbers + 1
         if type(entry) is not tuple:
             self.client.consume(entry)
             self._open_events.append((number, DELIVERY, entry))
-            self.exchange.taken(entry.origin, entry.payload)
+            flow = self.exchange.flows[entry.origin]
+            flow.held -= 1
+            flow.held_bytes -= len(entry.payload) + MESSAGE_BYTES_EXTRA
             self.counts["delivered"] += 1
             if self._trace is not None:
                 self._trace.delivered(self._us(now), entry)
-            self._quiet(now)
+            if self._flush_at is None:
+                self._quiet(now)
             return Delivered(self, number, entry)
         kind, tag = entry
         self._open_events.append((number, kind, tag))

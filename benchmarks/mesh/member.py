@@ -6,6 +6,7 @@ python -m benchmarks.mesh.member KIND INDEX NODES SECONDS_MAX
 from __future__ import annotations
 
 import asyncio
+import gc
 import json
 import signal
 import sys
@@ -13,6 +14,10 @@ import time
 from typing import Any
 
 from benchmarks.mesh.load import Load, Ticker, resident_kib
+
+GC_OBJECTS = 10_000
+"""New objects after which the young ones are searched for cycles, for all contestants alike; what
+docs/reference/costs.md advises.  There are no cycles to find."""
 
 
 def say(**what: Any) -> None:
@@ -105,6 +110,7 @@ def without_loop(index: int, nodes: int) -> None:
 def main() -> None:
     kind, index, nodes, seconds_max = sys.argv[1], *map(int, sys.argv[2:5])
     signal.alarm(seconds_max)  # whatever happens, it does not stay
+    gc.set_threshold(GC_OBJECTS)
     if kind == "zeromq":
         without_loop(index, nodes)
         return

@@ -50,6 +50,7 @@ class Command(NamedTuple):
 COMMANDS: Final[dict[str, Command]] = {
     "demo": Command("thence.cli.demo:command", "Run a group, check its logs, show what happened"),
     "node": Command("thence.cli.node:command", "Run one member of a group", is_node=True),
+    "chat": Command("thence.cli.chat:command", "Talk in a group, in the terminal", is_node=True),
     "simulate": Command("thence.cli.simulate:command", "Simulate a group from a seed, keep traces"),
     "check": Command("thence.cli.check:command", "Check traces against the rules of causality"),
     "ingest": Command("thence.cli.ingest:command", "Turn logs into a table that Spark can query"),

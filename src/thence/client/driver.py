@@ -47,7 +47,9 @@ from thence.errors import Full, JournalError, LocalProtocolError, TraceError, Wi
 from thence.journal.base import Journal
 from thence.message import Message, Phantom
 from thence.wire import codec, talk
+from thence.wire.talk import MESSAGE_BYTES_EXTRA
 
+_encode: Final = codec.encode
 _FLOW: Final = FlowConfig()
 _TIMING: Final = TimingConfig()
 
@@ -97,6 +99,7 @@ class Driver:
                     f"engine {spec.name} cannot come back after a crash: only tagged has a journal"
                 )
             self._ledger = Ledger(journal, self.client, self.engine, checkpoint_bytes)
+        self._multicast = spec.multicast
         self.auto_confirm = True
         self.failed = ""
         """Why this node cannot go on; everything raises it then."""
@@ -126,6 +129,9 @@ class Driver:
         self.exchange = Exchange(
             names, self.slot, flow, recovered.have, recovered.outbox_first, recovered.outbox
         )
+        self._outbox = self.exchange.outbox
+        self._outbox_last_max = flow.outbox_messages_max - 1
+        self._outbox_bytes_max = flow.outbox_bytes_max
         self._trace = None if trace is None else trace(recovered.position)
         self._resume(recovered, now)
 
@@ -160,7 +166,12 @@ class Driver:
         """
         if self.failed:
             self.require_working()
-        if not self.exchange.has_room() or len(self._window) >= self._unstable_max:
+        outbox = self._outbox
+        if (
+            outbox.last - outbox.first >= self._outbox_last_max
+            or outbox.bytes >= self._outbox_bytes_max
+            or len(self._window) >= self._unstable_max
+        ):
             self._no_room()
         if self._open_events or self.telling is not None:
             self.confirm_all()
@@ -173,8 +184,11 @@ class Driver:
             tag = self.client.broadcast(payload, **how)
         self.engine.broadcast(tag, out)
         message = out.send.pop()
-        encoded = codec.encode(message)
-        self.exchange.keep(encoded, message)
+        encoded = _encode(message)
+        if how or not outbox.is_sent:
+            self.exchange.keep(encoded, message)
+        else:  # the same without the calls
+            outbox.append(encoded, len(payload) + MESSAGE_BYTES_EXTRA)
         if self._ledger is not None:
             self._ledger.sent(tag, encoded)
         if self._trace is not None:
@@ -214,7 +228,7 @@ class Driver:
     @property
     def has_room(self) -> bool:
         """Whether a broadcast would be taken."""
-        return self.exchange.has_room() and len(self._window) < self._unstable_max
+        return self.exchange.has_room and len(self._window) < self._unstable_max
 
     def _unblock(self) -> None:
         if self._blocked and self.has_room:
@@ -225,30 +239,34 @@ class Driver:
 
     def take(self, now: float) -> Event | None:
         """The next event, or None.  A delivery's context is the application's from here on."""
-        if self.auto_confirm:
+        if self.auto_confirm and self._open_events:
             self._confirm_up_to(self._numbers)
         if self._notices:
             self.require_working()
             number = self._numbers = self._numbers + 1
             return self._notices.pop(next(iter(self._notices)))(number)
-        if not self.queue:
+        queue = self.queue
+        if not queue:
             self.require_working()
             return None
-        entry = self.queue.popleft()
-        while self.spec.multicast and (entry if type(entry) is not tuple else entry[1]).hollow:
+        entry = queue.popleft()
+        while self._multicast and (entry if type(entry) is not tuple else entry[1]).hollow:
             self._pass_over(entry)
-            if not self.queue:
+            if not queue:
                 return None
-            entry = self.queue.popleft()
+            entry = queue.popleft()
         number = self._numbers = self._numbers + 1
         if type(entry) is not tuple:
             self.client.consume(entry)
             self._open_events.append((number, DELIVERY, entry))
-            self.exchange.taken(entry.origin, entry.payload)
+            flow = self.exchange.flows[entry.origin]
+            flow.held -= 1
+            flow.held_bytes -= len(entry.payload) + MESSAGE_BYTES_EXTRA
             self.counts["delivered"] += 1
             if self._trace is not None:
                 self._trace.delivered(self._us(now), entry)
-            self._quiet(now)
+            if self._flush_at is None:
+                self._quiet(now)
             return Delivered(self, number, entry)
         kind, tag = entry
         self._open_events.append((number, kind, tag))
@@ -392,6 +410,9 @@ class Driver:
         peer = self.members.names[slot]
         outbox = self.exchange.outbox
         if said.have > outbox.last:
+            if self.exchange.flows[slot].was_open:  # then nothing was lost here
+                sentence = f"{peer} says it has {said.have} messages of {outbox.last}"
+                return talk.NONSENSE, sentence
             self.failed = (
                 f"{peer} has {said.have} messages of {self.name}, which remembers "
                 f"{outbox.last}: the journal of {self.name} was lost or is too old. Give it "
@@ -435,18 +456,42 @@ class Driver:
         messages, whole = self.exchange.arrived(slot, number, batch, now)
         if not messages:
             return
+        count = len(messages)
+        self.engine.receive_many(slot, messages, self._out)
+        if self._out.reject:
+            messages = self._take_back(slot, messages)
         if self._trace is not None:
             self._trace.arrived(self._us(now), messages)
-        self.engine.receive_many(slot, messages, self._out)
         if self._ledger is not None:
             try:
-                self._ledger.received(slot, flow.have - len(messages) + 1, bytes(whole))
+                self._ledger.received(slot, flow.have - count + 1, bytes(whole))
             except JournalError as error:  # no fault of the peer; ``commit`` says it
                 self.failed = str(error)
                 return
-        refused = self._carry_out(now)
-        flow.held -= len(refused)
-        _complain(refused)
+        _complain(self._carry_out(now))
+
+    def _take_back(self, slot: int, messages: list[Any]) -> list[Any]:
+        """The engine refused some of these: from the first bad one on they must come again; those
+        before it.
+
+        What it took of those behind the bad one are duplicates then.  All are written down, with
+        the number that makes a recovery (ledger.py) end where this ends.
+        """
+        out, good = self._out, 0
+        refused, out.reject = out.reject, []
+        for message in messages:
+            self.engine.receive(slot, message, out)  # what it took is a duplicate now
+            if any([each.reason != DUPLICATE for each in out.reject]):
+                break
+            good += 1
+            out.reject.clear()
+        out.reject = refused
+        held = getattr(self.engine, "pending", {})
+        waiting = [message for _, message in held.values()]
+        waiting += [each for each in (*self.queue, *out.deliver) if type(each) is not tuple]
+        payloads = [each.payload for each in waiting if each.origin == slot]
+        self.exchange.take_back(slot, len(messages) - good, payloads)
+        return messages[:good]
 
     def acknowledged(self, slot: int, said: talk.Ack) -> None:
         """A peer told what it has.  WireError for nonsense."""

@@ -36,7 +36,8 @@ class Delivered(Event):
     __slots__ = ("tag",)
 
     def __init__(self, driver: Confirms, number: int, tag: Any) -> None:
-        super().__init__(driver, number)
+        self._driver = driver  # there is one for each message: without the call above
+        self.number = number
         self.tag = tag
 
     @property
@@ -55,7 +56,8 @@ class Stable(Event):
     __slots__ = ("tag",)
 
     def __init__(self, driver: Confirms, number: int, tag: Any) -> None:
-        super().__init__(driver, number)
+        self._driver = driver  # there is one for each message: without the call above
+        self.number = number
         self.tag = tag
 
     def __repr__(self) -> str:

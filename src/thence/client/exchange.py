@@ -40,7 +40,7 @@ class Exchange:
         self.flows = [Flow(at, name, config, have=have[at]) for at, name in enumerate(names)]
         """By slot, this node's own place included."""
         self.peers = [flow for flow in self.flows if flow.slot != slot]
-        self.outbox = Outbox(outbox_first)
+        self.outbox = Outbox(outbox_first, is_sent=bool(self.peers))
         for encoded in outbox:
             self.keep(encoded, codec.decode(encoded))
         self._said: Phantom | None = None
@@ -60,10 +60,11 @@ class Exchange:
         if not self.peers:
             self.outbox.release(self.outbox.last)
 
+    @property
     def has_room(self) -> bool:
         """Whether the outbox takes one more."""
         outbox = self.outbox
-        return outbox.count < self._messages_max and outbox.bytes < self._bytes_max
+        return len(outbox) < self._messages_max and outbox.bytes < self._bytes_max
 
     def behind(self) -> list[str]:
         """The members that have acknowledged least: whom a full outbox waits for."""
@@ -172,6 +173,14 @@ class Exchange:
         if flow.ack_at is None:
             flow.ack_at = now + ACK_S
         return messages, batch
+
+    def take_back(self, slot: int, count: int, waiting: Sequence[bytes]) -> None:
+        """The last so many messages that arrived do not count: the first of them is no good.
+        ``waiting``: the payloads of that peer that wait for the application."""
+        flow = self.flows[slot]
+        flow.have -= count
+        flow.held = len(waiting)
+        flow.held_bytes = sum(map(talk.message_bytes, waiting))
 
     def hold(self, slot: int, payload: bytes) -> None:
         """A message of a former life waits for the application again."""

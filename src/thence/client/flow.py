@@ -46,6 +46,8 @@ class Flow:
         self.told = 0
         """What of it the peer was told."""
         self.told_limit = 0
+        self.was_open = False
+        """In this life of the node the peer has said what it has, and that could be."""
         self.owes_news = False
         """Whether the last phantom is still to be sent there."""
         self.ack_at: float | None = None
@@ -65,7 +67,7 @@ class Flow:
 
     def opened(self, said: Open) -> None:
         """The peer opened the group too: go on after what it has."""
-        self.is_open = True
+        self.is_open = self.was_open = True
         self.resent += max(0, self.sent - said.have)
         self.acked = self.sent = said.have
         self.limit = said.limit

@@ -270,8 +270,10 @@ class Group:
 
         Asking for the next event confirms the one before, unless ``auto_confirm`` is off.
         """
+        take, runtime = self._driver.take, self._runtime
         while not self._closed:
-            event = self.take()
+            event = take(runtime.now)
+            runtime.turn()
             if event is None:
                 self._something.clear()
                 await self._something.wait()

@@ -59,6 +59,7 @@ def _many(
     consume, stabilised, popleft = client.consume, client.stabilised, queue.popleft
     speaks = driver.speaks
     delivered = told = 0
+    is_telling = False
     driver.confirm_all()
     try:
         while queue:
@@ -70,6 +71,7 @@ def _many(
                     break
                 told += 1
                 if stable is not None:
+                    is_telling = True
                     driver.telling = tag  # a broadcast of the callback confirms it
                     try:
                         stable(tag)
@@ -77,9 +79,11 @@ def _many(
                         failed(error)
                     if driver.telling is None:
                         continue
-                    driver.telling = None
                 stabilised(tag)
             elif entry.aside is None:
+                if is_telling:
+                    is_telling = False
+                    driver.telling = None
                 delivered += 1
                 consume(entry)
                 flow = flows[entry.origin]
@@ -95,6 +99,7 @@ def _many(
                 queue.appendleft(entry)
                 break
     finally:
+        driver.telling = None
         driver.handed(delivered, told, now)
     if queue:
         _one(driver, now, deliver, stable, failed)

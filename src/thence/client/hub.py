@@ -28,6 +28,18 @@ from thence.wire import talk
 
 GROUPS_PER_PEER_MAX: Final = 1024
 """Groups that a peer may open before this node has them."""
+EARLY_BYTES_MAX: Final = 1 << 20
+"""What it may say of them, together."""
+REASONS: Final = {
+    talk.BAD_VERSION: "bad-version",
+    talk.WRONG_NAME: "wrong-name",
+    talk.NOT_A_MEMBER: "not-a-member",
+    talk.DIFFERENT_GROUP: "different-group",
+    talk.LOST_JOURNAL: "lost-journal",
+    talk.NONSENSE: "nonsense",
+    talk.REPLACED: "replaced",
+}
+"""How refusals are counted.  Sentences quote peers, and nobody may make up counters."""
 SILENT_HEARTBEATS: Final = 3
 """Heartbeats without an answer after which a connection is given up."""
 RTT_WEIGHT: Final = 0.125
@@ -66,6 +78,7 @@ class Link:
         """By the peer's number, the groups that it has opened."""
         self.early: dict[str, talk.Open] = {}
         """Groups that it has opened and this node does not have."""
+        self.early_bytes = 0
         self.opened: dict[str, int] = {}
         """Groups that this side has opened, with this side's number."""
         self.rtt_s = 0.0
@@ -225,9 +238,9 @@ class Hub:
 
     def _refuse(self, link: Link, code: int, sentence: str, now: float) -> None:
         """End a connection and say why, to the other side and here."""
-        self.refused[sentence.partition(":")[0][:40]] = (
-            self.refused.get(sentence.partition(":")[0][:40], 0) + 1
-        )
+        sentence = sentence[: talk.SENTENCE_CHARS_MAX]
+        reason = REASONS.get(code, "refused")
+        self.refused[reason] = self.refused.get(reason, 0) + 1
         self._notice("refused", link.peer or link.connection.address, sentence)
         link.connection.send(talk.refuse(code, sentence))
         self._drop(link, sentence, now)
@@ -239,6 +252,8 @@ class Hub:
     # ---- greeting --------------------------------------------------------------------------------
 
     def _hello(self, link: Link, body: bytes, now: float) -> None:
+        if link.peer:
+            raise WireError(f"a second greeting from {link.peer}")
         said = talk.read(body, talk.Hello)
         if said.magic != talk.MAGIC:
             raise WireError("the other side does not speak this protocol")
@@ -291,6 +306,8 @@ class Hub:
         if said.boot < other.boot:
             self._refuse(link, talk.REPLACED, f"a later start of {said.node} is here", now)
             return False
+        if said.boot == other.boot:
+            self.totals[said.node].connections -= 1  # both dialled: these two count as one
         self._drop(other, "replaced by a newer connection", now)
         return True
 
@@ -337,11 +354,13 @@ class Hub:
     def _opened(self, link: Link, body: bytes, now: float) -> None:
         said = talk.read(body, talk.Open)
         driver = self.drivers.get(said.group)
-        if said.channel in link.channels or said.group in link.early:
+        is_live = driver is not None and driver in link.channels.values()
+        if is_live or said.channel in link.channels or said.group in link.early:
             raise WireError(f"group {said.group[:40]} is opened twice")
         if driver is None:
-            if len(link.early) >= GROUPS_PER_PEER_MAX:
-                raise WireError(f"more than {GROUPS_PER_PEER_MAX} groups that nobody here has")
+            link.early_bytes += len(body)
+            if len(link.early) >= GROUPS_PER_PEER_MAX or link.early_bytes > EARLY_BYTES_MAX:
+                raise WireError("too many groups that this node does not have")
             link.early[said.group] = said
         elif link.peer not in driver.members.names:
             self._refuse(
@@ -380,7 +399,10 @@ class Hub:
         driver.news(slot, phantom, now)
 
     def _ping(self, link: Link, body: bytes, now: float) -> None:
-        link.connection.send(talk.pong(talk.read_token(body)))
+        token = talk.read_token(body)
+        # Who does not read its answers gets none; otherwise they would pile up here.
+        if link.connection.backlog_bytes <= BACKLOG_BYTES_HIGH:
+            link.connection.send(talk.pong(token))
 
     def _pong(self, link: Link, body: bytes, now: float) -> None:
         if link.asked and talk.read_token(body) == int(link.asked * 1_000_000):
@@ -453,7 +475,10 @@ class Hub:
                     connection.send(frame)
 
     def stop(self, sentence: str, now: float) -> None:
-        """Say goodbye to everybody."""
+        """Say goodbye to everybody, after what they wait for to hear."""
+        for driver in self.drivers.values():
+            driver.hurry(now)
+        self.flush(now)
         for link in list(self.links.values()):
             link.connection.send(talk.bye(talk.STOPPING, sentence))
             self._drop(link, sentence, now)

@@ -29,13 +29,13 @@ class Hollow(msgspec.Struct, frozen=True):
 class Outbox:
     """The messages from ``first`` on, in order."""
 
-    def __init__(self, first: int = 1) -> None:
+    def __init__(self, first: int = 1, is_sent: bool = True) -> None:
         self.first = first
         """The number of the first that is kept."""
         self.bytes = 0
         """Of the messages that are kept, encoded."""
-        self.count = 0
-        """How many are kept."""
+        self.is_sent = is_sent
+        """Whether there is anybody to send to."""
         self.last = first - 1
         """The number of the last message, or of the one before ``first``."""
         self._messages: list[bytes] = []
@@ -45,14 +45,13 @@ class Outbox:
 
     def __len__(self) -> int:
         """How many are kept."""
-        return self.count
+        return self.last - self.first + 1
 
     def append(self, encoded: bytes, size: int, hollow: Hollow | None = None) -> int:
         """Keep a message; its number.  ``size`` is what it counts towards a peer's limit."""
         self._messages.append(encoded)
         self._sizes.append(size)
         self.bytes += len(encoded)
-        self.count += 1
         number = self.last = self.last + 1
         if hollow is not None:
             self._hollow[number] = hollow
@@ -65,7 +64,6 @@ class Outbox:
             return
         gone = self._gone
         self.bytes -= sum(map(len, self._messages[gone : gone + count]))
-        self.count -= count
         if self._hollow:
             for each in range(self.first, number + 1):
                 self._hollow.pop(each, None)

@@ -1,0 +1,59 @@
+"""A slow link on purpose."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from tests.client.meshes import QUICK, deliveries, each_scheme, listen, run
+from thence import Node, UnusableInputError
+from thence.config import FaultConfig
+
+DELAY_MS = 80.0
+
+
+@each_scheme
+@pytest.mark.parametrize("slow", ["a", "b"], ids=["whoever-dials", "whoever-is-dialled"])
+def test_what_is_sent_over_a_slow_link_comes_later_and_in_order(scheme: str, slow: str):
+    async def main() -> None:
+        loop = asyncio.get_running_loop()
+        faults = FaultConfig(delay_to={"quick": DELAY_MS})
+        peers = {"quick": "mem://nowhere"}  # where it really is, it is told below
+        one = Node(slow, listen=listen(scheme, slow), peers=peers, faults=faults, timing=QUICK)
+        two = Node("quick", listen=listen(scheme, "quick"), timing=QUICK)
+        async with one, two:
+            members = [slow, "quick"]
+            two.know(slow, one.addresses[0])
+            groups = [await node.group(members=members) for node in (one, two)]
+            for group in groups:
+                await group.until_connected()
+            start = loop.time()
+            for number in range(10):
+                await groups[0].broadcast(b"%d" % number)
+            assert await deliveries(groups[1], 10) == [b"%d" % number for number in range(10)]
+            assert loop.time() - start >= DELAY_MS / 1000 - 0.01
+
+    run(main())
+
+
+def test_other_links_are_as_quick_as_before():
+    async def main() -> None:
+        faults = FaultConfig(delay_to={"c": 2000.0})
+        peers = {"b": "mem://b", "c": "mem://c"}
+        one = Node("a", listen="mem://a", peers=peers, faults=faults, timing=QUICK)
+        two = Node("b", listen="mem://b", peers={"a": "mem://a"}, timing=QUICK)
+        async with one, two:
+            a = await one.group(members=["a", "b"])
+            b = await two.group(members=["a", "b"])
+            start = asyncio.get_running_loop().time()
+            await a.broadcast(b"x")
+            assert await deliveries(b, 1) == [b"x"]
+            assert asyncio.get_running_loop().time() - start < 1.0
+
+    run(main())
+
+
+def test_only_peers_can_be_far_away():
+    with pytest.raises(UnusableInputError, match="none of the peers"):
+        Node("a", faults=FaultConfig(delay_to={"x": 1.0}))

@@ -9,10 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Final
 
 from thence.errors import ThenceError, UnusableInputError
 
-OURS = "thence.errors."
+OURS: Final = "thence.errors."
+SPARKS: Final = ("py4j", "pyspark")
+"""The packages whose errors are Spark's."""
 
 
 def plainly(what: str, text: str) -> ThenceError:
@@ -37,10 +40,9 @@ def _is_error(line: str) -> bool:
 @contextmanager
 def told_plainly(what: str) -> Iterator[None]:
     """Turn what Spark raises inside into an error of ours."""
-    from py4j.protocol import Py4JError
-    from pyspark.errors import PySparkException
-
     try:
         yield
-    except (PySparkException, Py4JError) as error:
+    except Exception as error:
+        if type(error).__module__.partition(".")[0] not in SPARKS:
+            raise
         raise plainly(what, str(error)) from error

@@ -86,7 +86,7 @@ HIDDEN = {
         {},
     ),
     "m sent nothing: it is past no dot of others, whatever they say it sent": (
-        {"a": "send a:1; deliver m:1; stable a:1", "m": "end"},
+        {"a": "send a:1; deliver m:1; stable a:1", "m": "deliver a:1; end"},
         info("a", "m", complete=False, tags="none"),
         {"deliver-unsent": 1, "stable-early": 1},
     ),

@@ -176,6 +176,15 @@ def test_what_is_set_aside_comes_in_the_order_of_reading(way, tmp_path):
     assert files == expected
 
 
+def test_files_are_named_as_they_were_given(way, tmp_path, monkeypatch):
+    put(tmp_path / "run")
+    rewrite(tmp_path / "run" / "b.parquet", ALL_BAD["no position"], rows=7)
+    put_lines(tmp_path / "run" / "c.jsonl", [], b"nothing")
+    monkeypatch.chdir(tmp_path)
+    report = both([Path("run")], tmp_path / "work", **way)
+    assert {item.file for item in report.quarantined} == {"run/b.parquet", "run/c.jsonl", "run"}
+
+
 def test_the_first_of_very_much_that_is_set_aside_is_listed(way, tmp_path, monkeypatch):
     monkeypatch.setattr(segments, "LISTED_MAX", 20)
     put(tmp_path / "run")

@@ -27,7 +27,7 @@ KIND_STABLE: Final = KIND_CODE[STABLE]
 KIND_PHANTOM: Final = KIND_CODE[PHANTOM]
 NEVER: Final = np.iinfo(np.int32).max  # the position of what did not happen
 SPARE_SEQS: Final = 4096  # holes up to this are cheaper than ranks
-RANKS_PER_NAME: Final = 3  # a number that is named brings its neighbours
+RANKS_PER_NAME: Final = 2  # a number that is named brings the next one
 VECTOR_ENTRIES_MAX: Final = 1 << 27
 """Dots times origins, of a run that is not long: 512 MiB of version vectors, as much again on the
 way.  One record may name thousands of origins, each of which has an entry in every vector."""
@@ -199,14 +199,12 @@ def _largest(origin: Ints, seq: Ints, names: int) -> Ints:
 
 
 def _with_neighbours(seqs: Ints) -> Ints:
-    """These numbers, the one before and the one after each, and 1.
+    """These numbers, the one after each, and 1: it stands for all in the hole that it begins.
 
-    The smallest number that is absent somewhere, or told there, comes after something that is named
-    (a dot, or the end of what a snapshot or a restart covers) or is 1; the last that a message has
-    in its past comes before one.
+    Where a hole is covered (by a snapshot or a restart) up to somewhere in it, that is named.
     """
-    near = np.unique(np.concatenate([np.ones(1, np.int64), seqs - 1, seqs, seqs + 1]))
-    return near[(near > 0) & (near <= SEQ_MAX)]
+    near = np.unique(np.concatenate([np.ones(1, np.int64), seqs, seqs + 1]))
+    return near[near <= SEQ_MAX]
 
 
 def _owners(names: tuple[str, ...]) -> Ints:

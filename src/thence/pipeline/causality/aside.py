@@ -27,8 +27,7 @@ class Asides:
     def put_in_order(self, quarantine: Quarantine, files: Mapping[str, str]) -> None:
         """Move what was set aside of these files on: by path as given, the path for tasks."""
         for given, path in files.items():
-            # A task has its own order of pieces; in one file it is that of lines.
-            for item in sorted(self._by_file.pop(path, ()), key=lambda item: item.line or 0):
+            for item in self._by_file.pop(path, ()):
                 quarantine.add(given, item.line, item.reason)
 
     def count_rest(self, quarantine: Quarantine) -> None:

@@ -91,13 +91,16 @@ def _one_log(path: str, number: int) -> Surveyed | None:
 
 
 def _only_value(footer: pq.FileMetaData, column: str) -> str | None:
-    """The one value of a text column, if the statistics say that there is one and no null."""
+    """The one value of a text column, if the statistics say that there is one.
+
+    They pass over nulls, and so does everyone: such rows are set aside wherever they are read.
+    """
     values: set[object] = set()
     for at in range(footer.num_row_groups):
         group = footer.row_group(at)
         places = [k for k in range(group.num_columns) if group.column(k).path_in_schema == column]
         stats = group.column(places[0]).statistics if places else None
-        if stats is None or not stats.has_min_max or stats.null_count or not stats.has_null_count:
+        if stats is None or not stats.has_min_max:
             return None
         values |= {stats.min, stats.max}
     value = values.pop() if len(values) == 1 else None

@@ -2,8 +2,9 @@
 
 It knows nothing of what they mean (client/ledger.py does).  Records are staged by ``append`` and
 are there after a crash once ``commit`` has returned: all that were staged, or none.
-``checkpoint`` replaces everything before it in one step.  So after a crash ``load`` gives the last checkpoint and
-every record committed since, in order, or raises ``JournalError``: never less without saying so.
+``checkpoint`` replaces everything before it in one step.  So after a crash ``load`` gives the last
+checkpoint and every record committed since, in order, or raises ``JournalError``: never less
+without saying so.
 """
 
 from __future__ import annotations

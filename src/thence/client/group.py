@@ -22,12 +22,12 @@ from thence.client.handing import hand_over
 from thence.client.runtime import Runtime
 from thence.client.station import DEFAULT_GROUP, Station, node_config
 from thence.client.status import LagMeter
+from thence.client.waiters import Waiters, fail, wake
 from thence.config import NodeConfig
 from thence.engine.base import EngineOptions
 from thence.errors import Full, JournalError, LocalProtocolError, ThenceError
 
 Callback = Callable[[Any], None]
-Waiters = list[asyncio.Future[None]]
 
 
 class Group:
@@ -360,7 +360,7 @@ class Group:
         for members that are connected: the others get it from the next start of this node.
         """
         self._closing = True
-        self._fail(self._room, self._closed_error())
+        fail(self._room, self._closed_error())
         self._runtime.turn()
         limit = self._station.config.timing.drain_s if drain_s is None else drain_s
         try:
@@ -403,12 +403,11 @@ class Group:
         try:
             self._driver.close(self._runtime.now, ended)
         finally:
-            self._fail([w for some in self._stable.values() for w in some], error)
-            self._fail([w for _, _, w in self._known], error)
-            for waiter in [*self._turns, *self._broken]:
-                if not waiter.done():
-                    waiter.set_result(None)
-            self._fail(self._room, error)
+            fail([w for some in self._stable.values() for w in some], error)
+            fail([w for _, _, w in self._known], error)
+            wake(self._turns)
+            wake(self._broken)
+            fail(self._room, error)
             self._something.set()
 
     # ---- inside ----------------------------------------------------------------------------------
@@ -425,13 +424,6 @@ class Group:
     def _must_have(self, engine: str) -> None:
         if self._driver.spec.name != engine:
             raise LocalProtocolError(f"only the engine {engine} can say that of a message")
-
-    @staticmethod
-    def _fail(waiters: Waiters, error: ThenceError) -> None:
-        for waiter in waiters:
-            if not waiter.done():
-                waiter.set_exception(error)
-        waiters.clear()
 
     def _hand_over(self) -> None:
         driver = self._driver
@@ -453,10 +445,7 @@ class Group:
         if self._known:
             self._wake_known()
         if self._turns:
-            turns, self._turns = self._turns, []
-            for waiter in turns:
-                if not waiter.done():
-                    waiter.set_result(None)
+            wake(self._turns)
         if self._meter is not None:
             self._meter.turn(driver.client.past.clock, self._runtime.now)
         if self._sample_at is not None and self._sample_at <= self._runtime.now:
@@ -466,17 +455,14 @@ class Group:
     def _break(self) -> None:
         """This node cannot go on: everybody who waits is told."""
         error = JournalError(self._driver.failed)
-        self._fail(self._room, error)
-        self._fail([w for some in self._stable.values() for w in some], error)
-        self._fail([w for _, _, w in self._known], error)
-        self._fail(self._broken, error)
+        fail(self._room, error)
+        fail([w for some in self._stable.values() for w in some], error)
+        fail([w for _, _, w in self._known], error)
+        fail(self._broken, error)
         self._something.set()  # taking an event raises it too
 
     def _wake_room(self) -> None:
-        waiting, self._room = self._room, []
-        for waiter in waiting:
-            if not waiter.done():
-                waiter.set_result(None)
+        wake(self._room)
 
     def _wake_stable(self, tags: list[Any]) -> None:
         if self._meter is not None:
@@ -484,9 +470,7 @@ class Group:
         if not self._stable:
             return
         for tag in tags:
-            for waiter in self._stable.pop(tag, ()):
-                if not waiter.done():
-                    waiter.set_result(None)
+            wake(self._stable.pop(tag, []))
 
     def _wake_known(self) -> None:
         still = []

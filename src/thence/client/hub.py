@@ -456,8 +456,9 @@ class Hub:
                 link.connection.send(talk.ping(int(now * 1_000_000)))
         self._links_due = self._links_deadline()
 
-    def flush(self, now: float) -> None:
-        """The end of a turn: write down what happened, then let it out."""
+    def flush(self, now: float) -> bool:
+        """The end of a turn: write down what happened, then let it out; whether there was any."""
+        said = False
         for driver in self.drivers.values():
             try:
                 driver.commit(now)
@@ -473,6 +474,8 @@ class Hub:
                 number = link.opened[driver.group]
                 for frame in driver.frames(slot, number, congested, now):
                     connection.send(frame)
+                    said = True
+        return said
 
     def stop(self, sentence: str, now: float) -> None:
         """Say goodbye to everybody, after what they wait for to hear."""

@@ -156,12 +156,12 @@ class Runtime:
                 self.loop.call_soon(self._end_turn)
                 return
         self._rounds = 0
-        self._flushed = now
         self._turning = False
         for turn in self._turns:
             turn.hold()
         try:
-            hub.flush(now)
+            if hub.flush(now):
+                self._flushed = now
         finally:
             for turn in self._turns:
                 turn.release()
@@ -180,7 +180,13 @@ class Runtime:
 
     def _ring(self) -> None:
         self._timer = None
-        self.turn()
+        due = self.hub.deadline()
+        if due is not None and due > self.loop.time() and not self._stopped:
+            # A turn has done it meanwhile.
+            self._timer_at = due
+            self._timer = self.loop.call_at(due, self._ring)
+        else:
+            self.turn()
 
     def _wake_committed(self) -> None:
         waiting, self._committed = self._committed, []

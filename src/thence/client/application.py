@@ -1,0 +1,406 @@
+"""What an application does with its group, and what it is told: broadcast, take, confirm.
+
+The two queues of the thesis (4.2.1) are here: a request of the client reaches the middleware at
+once, because both run in one thread; events wait in ``queue`` until the application takes them, and
+the context moves when it does.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Sequence, Sized
+from typing import Any, Final
+
+from msgspec.structs import replace
+
+from thence.causal.dot import SEQ_BITS, SEQ_MAX, Dot
+from thence.causal.members import Members
+from thence.client.events import Blocked, Delivered, Event, Known, Stable
+from thence.client.exchange import Exchange
+from thence.client.ledger import (
+    DELIVERY,
+    KNOWN_EVENT,
+    STABLE_EVENT,
+    Ledger,
+    Recovered,
+    latest_dots,
+)
+from thence.client.tracing import Tracing
+from thence.config.node import FlowConfig, TimingConfig
+from thence.engine.base import EngineOptions, EngineSpec
+from thence.engine.effects import Effects
+from thence.engine.reject import Reject
+from thence.engine.streams import STREAM_BASE
+from thence.engine.tag import STABLE
+from thence.errors import Full, JournalError, LocalProtocolError
+from thence.journal.base import Journal
+from thence.message import Message
+from thence.wire import codec
+from thence.wire.talk import MESSAGE_BYTES_EXTRA
+
+_encode: Final = codec.encode
+_FLOW: Final = FlowConfig()
+_TIMING: Final = TimingConfig()
+
+
+class Application:
+    """A group as its application uses it; ``Driver`` adds the peers."""
+
+    def __init__(
+        self,
+        group: str,
+        names: Sequence[str],
+        name: str,
+        spec: EngineSpec,
+        now: float,
+        options: EngineOptions = EngineOptions(),
+        flow: FlowConfig = _FLOW,
+        timing: TimingConfig = _TIMING,
+        journal: Journal | None = None,
+        checkpoint_bytes: int = 1 << 24,
+        trace: Callable[[int], Tracing] | None = None,
+        epoch_us: int = 0,
+    ) -> None:
+        """``trace`` makes the trace from the record that the journal names; ``epoch_us`` is what
+        the node's clock shows when ``now`` is 0."""
+        if flow.credit_messages > options.pending_per_origin_max:
+            # More than that the engine would refuse, and what it refuses is gone.
+            flow = replace(flow, credit_messages=options.pending_per_origin_max)
+        self.group = group
+        self.spec = spec
+        self.options = options
+        self.members = Members(names)
+        self.slot = self.members.slot(name)
+        self.name = name
+        self.flow = flow
+        self._timing = timing
+        self._epoch_us = epoch_us
+        self.client: Any
+        self.engine: Any
+        self.client, self.engine = spec.make(self.members, self.slot, options)
+        past = getattr(self.client, "past", None)
+        self._window: Sized = () if past is None else past.window
+        self._unstable_max = flow.unstable_messages_max
+        self._ledger: Ledger | None = None
+        if journal is not None:
+            if spec.name != "tagged":
+                raise LocalProtocolError(
+                    f"engine {spec.name} cannot come back after a crash: only tagged has a journal"
+                )
+            self._ledger = Ledger(journal, self.client, self.engine, checkpoint_bytes)
+        self._multicast = spec.multicast
+        self.auto_confirm = True
+        self.failed = ""
+        """Why this node cannot go on; everything raises it then."""
+        self.queue: deque[Any] = deque()
+        """Tags to be delivered; (kind, tag) for other events."""
+        self._notices: dict[str, Callable[[int], Event]] = {}
+        self._open_events: deque[tuple[int, int, Any]] = deque()
+        self._numbers = 0
+        self._out = Effects()
+        self.on_stable: Callable[[list[Any]], None] | None = None
+        self.on_room: Callable[[], None] | None = None
+        self.counts = dict.fromkeys(("sent", "delivered", "stable", "rejected", "phantoms"), 0)
+        self._blocked = False
+        self._flush_at: float | None = None
+        self._phantom_at: float | None = None
+        self.unsaid = False
+        """The application has confirmed a delivery, and nothing was sent since."""
+        self.telling: Any = None
+        """The tag whose stable event a callback is told now."""
+        self.rtt_s = 0.0
+        """The longest round trip to a peer, as the hub measures it: what timers adapt to."""
+        self.speaks = spec.phantoms and options.stability and len(names) > 1
+        """Whether it tells others what it has consumed while it has nothing to send."""
+        recovered = Recovered(have=[0] * len(names))
+        if self._ledger is not None:
+            recovered = self._ledger.recover()
+        self.exchange = Exchange(
+            names, self.slot, flow, recovered.have, recovered.outbox_first, recovered.outbox
+        )
+        self._outbox = self.exchange.outbox
+        self._outbox_last_max = flow.outbox_messages_max - 1
+        self._outbox_bytes_max = flow.outbox_bytes_max
+        self._trace = None if trace is None else trace(recovered.position)
+        self._resume(recovered, now)
+
+    def _resume(self, recovered: Recovered, now: float) -> None:
+        for tag in recovered.ready:
+            self.queue.append(tag)
+            self.exchange.hold(tag.origin, tag.payload)
+        for message in self._pending():
+            self.exchange.hold(message.origin, message.payload)
+        self.queue.extend((KNOWN_EVENT, tag) for tag in recovered.known)
+        self.queue.extend((STABLE_EVENT, tag) for tag in recovered.told)
+        if recovered.is_new or self._ledger is None:
+            return
+        if self._trace is not None:
+            taken, told = latest_dots(self.client, self._ledger.confirmed)
+            self._trace.restarted(self._us(now), taken, told)
+        self._quiet(now)
+        self.announce(now)
+
+    def _pending(self) -> list[Message]:
+        if self._ledger is None:
+            return []
+        return [message for _, message in self.engine.pending.values()]
+
+    # ---- the application -------------------------------------------------------------------------
+
+    def broadcast(self, payload: bytes, now: float, **how: Any) -> Any:
+        """Tag a message now, after everything taken so far; ``Full`` if it has to wait.
+
+        It is on its way after the next ``commit``.  ``how``: ``after``, ``ordered``, ``stream``
+        of the engine's client; ``to``, the names of the members that it is for.
+        """
+        if self.failed:
+            self.require_working()
+        outbox = self._outbox
+        if (
+            outbox.last - outbox.first >= self._outbox_last_max
+            or outbox.bytes >= self._outbox_bytes_max
+            or len(self._window) >= self._unstable_max
+        ):
+            self._no_room()
+        if self._open_events or self.telling is not None:
+            self.confirm_all()
+        out = self._out
+        if not how:
+            tag = self.client.broadcast(payload)
+        else:
+            if "to" in how:
+                how["to"] = [self.members.slot(name) for name in how["to"]]
+            tag = self.client.broadcast(payload, **how)
+        self.engine.broadcast(tag, out)
+        message = out.send.pop()
+        encoded = _encode(message)
+        if how or not outbox.is_sent:
+            self.exchange.keep(encoded, message)
+        else:  # the same without the calls
+            outbox.append(encoded, len(payload) + MESSAGE_BYTES_EXTRA)
+        if self._ledger is not None:
+            self._ledger.sent(tag, encoded)
+        if self._trace is not None:
+            self._trace.sent(self._us(now), tag, message)
+        self.counts["sent"] += 1
+        aside = getattr(message, "aside", None) if how else None
+        if aside is None or not (aside.stream or aside.to):
+            # Only what is for everyone says what was consumed; streams and multicasts do not.
+            self.unsaid = False
+            self._phantom_at = None
+        if out.stable or out.k_stable:
+            self._carry_out(now)
+        if not self.exchange.peers:
+            self._quiet(now)  # nobody else will make anything stable
+        return tag
+
+    def require_working(self) -> None:
+        """JournalError if this node cannot go on."""
+        if self.failed:
+            raise JournalError(self.failed)
+
+    def _no_room(self) -> None:
+        behind = tuple(self.exchange.behind())
+        if not self._blocked:
+            self._blocked = True
+            self._notices["blocked"] = lambda number: Blocked(self, number, behind)
+        raise Full(
+            f"{len(self.exchange.outbox)} messages are not acknowledged and {self.unstable} not "
+            f"stable; {', '.join(behind) or 'nobody'} has acknowledged least"
+        )
+
+    @property
+    def unstable(self) -> int:
+        """Messages that were sent or delivered here and are not told stable."""
+        return len(self._window)
+
+    @property
+    def has_room(self) -> bool:
+        """Whether a broadcast would be taken."""
+        return self.exchange.has_room and len(self._window) < self._unstable_max
+
+    def _unblock(self) -> None:
+        if self._blocked and self.has_room:
+            self._blocked = False
+            self._notices.pop("blocked", None)
+            if self.on_room is not None:
+                self.on_room()
+
+    def take(self, now: float) -> Event | None:
+        """The next event, or None.  A delivery's context is the application's from here on."""
+        if self.auto_confirm and self._open_events:
+            self._confirm_up_to(self._numbers)
+        if self._notices:
+            self.require_working()
+            number = self._numbers = self._numbers + 1
+            return self._notices.pop(next(iter(self._notices)))(number)
+        queue = self.queue
+        if not queue:
+            self.require_working()
+            return None
+        entry = queue.popleft()
+        while self._multicast and (entry if type(entry) is not tuple else entry[1]).hollow:
+            self._pass_over(entry)
+            if not queue:
+                return None
+            entry = queue.popleft()
+        number = self._numbers = self._numbers + 1
+        if type(entry) is not tuple:
+            self.client.consume(entry)
+            self._open_events.append((number, DELIVERY, entry))
+            flow = self.exchange.flows[entry.origin]
+            flow.held -= 1
+            flow.held_bytes -= len(entry.payload) + MESSAGE_BYTES_EXTRA
+            self.counts["delivered"] += 1
+            if self._trace is not None:
+                self._trace.delivered(self._us(now), entry)
+            if self._flush_at is None:
+                self._quiet(now)
+            return Delivered(self, number, entry)
+        kind, tag = entry
+        self._open_events.append((number, kind, tag))
+        if kind == KNOWN_EVENT:
+            return Known(self, number, tag)
+        self.counts["stable"] += 1
+        if self._trace is not None:
+            self._trace.told(self._us(now), tag)
+        return Stable(self, number, tag)
+
+    def _pass_over(self, entry: Any) -> None:
+        """A message for others: ordered here like any other, and nobody is told.
+
+        It counts as confirmed with the event before it.
+        """
+        if type(entry) is tuple:
+            self._open_events.append((self._numbers, *entry))
+        else:
+            self.client.consume(entry)
+            self._open_events.append((self._numbers, DELIVERY, entry))
+            self.exchange.taken(entry.origin, entry.payload)
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether events may be handed over in a loop: nobody writes them down one by one."""
+        return (
+            self.auto_confirm
+            and self._ledger is None
+            and self._trace is None
+            and self.spec.multicast  # ``tagged``
+            and not self._notices
+        )
+
+    def handed(self, delivered: int, told: int, now: float) -> None:
+        """So many deliveries and stable events were taken and confirmed (handing.py)."""
+        self._numbers += delivered + told
+        counts = self.counts
+        counts["delivered"] += delivered
+        counts["stable"] += told
+        if delivered:
+            self._quiet(now)
+        if self._blocked:
+            self._unblock()
+
+    def confirm_all(self) -> None:
+        """The application is done with everything that it has taken."""
+        tag = self.telling
+        if tag is not None:
+            self.telling = None
+            self.client.stabilised(tag)
+        self._confirm_up_to(self._numbers)
+
+    def confirm(self, event: Event) -> None:
+        """The application is done with this event and all before it."""
+        self._confirm_up_to(event.number)
+
+    def _confirm_up_to(self, number: int) -> None:
+        events, ledger = self._open_events, self._ledger
+        while events and events[0][0] <= number:
+            _, kind, tag = events.popleft()
+            if ledger is not None:
+                ledger.confirm(kind, tag)
+            if kind == DELIVERY:
+                self.unsaid = self.speaks
+            elif kind == STABLE_EVENT:
+                self.client.stabilised(tag)
+                self.engine.forget(tag)
+        if self._blocked:
+            self._unblock()
+
+    def announce(self, now: float) -> None:
+        """Tell the others what is confirmed, though there is nothing to send: a phantom."""
+        self._phantom_at = now
+        self.unsaid = self.speaks
+
+    def dot(self, packed: int) -> Dot:
+        """The name of a message."""
+        if packed >> SEQ_BITS >= STREAM_BASE:
+            named: Dot = self.client.past.dot_of(packed)
+            return named
+        return Dot(self.members.names[packed >> SEQ_BITS], packed & SEQ_MAX)
+
+    @property
+    def journal_bytes(self) -> int:
+        """How long the journal is since its last checkpoint."""
+        return 0 if self._ledger is None else self._ledger.log_bytes
+
+    @property
+    def is_drained(self) -> bool:
+        """Whether every member has what was sent here; with a journal, which keeps it for those
+        that cannot be reached, every member that can be."""
+        last = self.exchange.outbox.last
+        needs = [flow for flow in self.exchange.peers if flow.is_open or self._ledger is None]
+        return all([flow.acked >= last for flow in needs])
+
+    @property
+    def is_journaled(self) -> bool:
+        """Whether it survives a crash."""
+        return self._ledger is not None
+
+    def is_stable(self, tag: Any) -> bool:
+        """Whether a message is known to be stable here."""
+        return bool(tag.gone >= 0 or tag.pushed == STABLE)
+
+    def known_by(self, tag: Any) -> int:
+        """How many members are known to have consumed a message, this one included."""
+        if self.is_stable(tag):
+            return len(self.members)
+        known: int = self.engine.known_by(tag)
+        return known
+
+    @property
+    def has_events(self) -> bool:
+        """Whether ``take`` would give something."""
+        return bool(self.queue or self._notices)
+
+    # ---- inside ----------------------------------------------------------------------------------
+
+    def _carry_out(self, now: float) -> list[Reject]:
+        """Do what the engine asked for; what it refused of a peer's input."""
+        out = self._out
+        refused: list[Reject] = []
+        if out.deliver:
+            if self._trace is not None:
+                self._trace.ready(self._us(now), out.deliver)
+            self.queue.extend(out.deliver)
+            out.deliver.clear()
+        if out.k_stable:  # before what one pass found stable too: then it is forgotten
+            self.queue.extend([(KNOWN_EVENT, tag) for tag in out.k_stable])
+            out.k_stable.clear()
+        if out.stable:
+            self.queue.extend([(STABLE_EVENT, tag) for tag in out.stable])
+            if self.on_stable is not None:
+                self.on_stable(list(out.stable))
+            out.stable.clear()
+        if out.reject:
+            refused = list(out.reject)
+            self.counts["rejected"] += len(refused)
+            out.reject.clear()
+        return refused
+
+    def _quiet(self, now: float) -> None:
+        """Something changed: look for stable messages if it then stays quiet."""
+        if self._flush_at is None and self.options.stability:
+            self._flush_at = now + self._timing.idle_flush_ms / 1000
+
+    def _us(self, now: float) -> int:
+        return self._epoch_us + int(now * 1_000_000)

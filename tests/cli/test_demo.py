@@ -100,7 +100,7 @@ def test_interrupted_it_leaves_no_process_behind(number: int, tmp_path: Path):
         demonstration.kill()
         demonstration.wait()
     assert demonstration.returncode == 130
-    assert said == b""
+    assert said == b"thence: interrupted\n"
     assert not running(f"{out}")
 
 

@@ -145,7 +145,8 @@ def test_what_does_not_go_together_is_one_sentence(make: Any, sentence: str):
 
 
 def test_a_struct_made_by_hand_holds_what_a_loaded_one_holds():
-    config = NodeConfig("b", listen=["mem://b"], peers={"c": "mem://c", "a": "mem://a"})  # type: ignore[arg-type]
+    peers = {"c": "mem://c", "a": "mem://a"}
+    config = NodeConfig("b", listen=["mem://b"], peers=peers)  # type: ignore[arg-type]
     assert config.listen == ("mem://b",)
     assert config.member_names == ("a", "b", "c")
     assert type(FaultConfig(drop=0).drop) is float

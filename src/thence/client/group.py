@@ -197,9 +197,7 @@ class Group:
                 tag = self._driver.broadcast(payload, self._runtime.now, **how)
                 break
             except Full:
-                waiter = self._runtime.loop.create_future()
-                self._room.append(waiter)
-                await waiter
+                await self.until_room()
         if self._driver.is_journaled:
             await self._runtime.committed()
             self._driver.require_working()
@@ -217,7 +215,7 @@ class Group:
     ) -> Any:
         """The same without waiting: ``Full`` if it would have to.  It is written down at the end of
         this turn of the loop (``synced``)."""
-        if self._closed:
+        if self._closing:
             self._must_be_open()
         runtime = self._runtime
         if after is None and ordered and not stream:
@@ -311,6 +309,12 @@ class Group:
         )
 
     # ---- waiting ---------------------------------------------------------------------------------
+
+    async def until_room(self) -> None:
+        """After ``Full``: until it is worth another try."""
+        waiter = self._runtime.loop.create_future()
+        self._room.append(waiter)
+        await waiter
 
     async def until_stable(self, tag: Any) -> None:
         """Until this message is known to be stable here."""

@@ -327,7 +327,8 @@ def _soon(node: SimNode, kind: str) -> None:
     chance = node.world.chance
     disk = chance.choice(list(node.parts.values())).disk
     when = chance.choice(("before", "after"))
-    disk.fault = Fault(disk.operations + 1 + chance.randrange(6), kind, when)  # type: ignore[arg-type]
+    at = disk.operations + 1 + chance.randrange(6)
+    disk.fault = Fault(at, kind, when)  # type: ignore[arg-type]
 
 
 def _crash_soon(node: SimNode) -> None:

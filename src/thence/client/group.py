@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Iterable, Sequence
-from types import TracebackType
 from typing import Any
 
 from thence.causal.dot import Dot
@@ -122,12 +121,7 @@ class Group:
     async def __aenter__(self) -> Group:
         return await self.start()
 
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    async def __aexit__(self, kind: type[BaseException] | None, *_: object) -> None:
         await self.aclose(drain_s=None if kind is None else 0.0)
 
     # ---- sending ---------------------------------------------------------------------------------
@@ -161,6 +155,11 @@ class Group:
     def sent(self) -> int:
         """Messages that were broadcast here since this start of the node."""
         return self._driver.counts["sent"]
+
+    @property
+    def is_journaled(self) -> bool:
+        """Whether it survives a crash."""
+        return self._driver.is_journaled
 
     def behind(self) -> list[str]:
         """The members that lack something that was sent here."""

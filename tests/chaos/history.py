@@ -44,9 +44,7 @@ def whole(found: list[Life]) -> list[str]:
         first = next((at for at, each in enumerate(life.seen) if each in again), len(life.seen))
         assert first >= life.confirmed, f"confirmed, and told again: {life.seen[first]}"
         lost = [each for each in life.seen[first:] if each not in again]
-        assert not lost, (
-            f"not confirmed (others before it were not), and not told again: {lost[:3]}"
-        )
+        assert not lost, f"not confirmed, and not told again: {lost[:3]}"
         after = life.seen[:first] + after
     return after
 

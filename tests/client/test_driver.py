@@ -352,3 +352,17 @@ def receive_from(driver: Driver, slot: int, message: Message) -> None:
 
     batch = b"".join(codec.join_batch([codec.encode(message)]))
     driver.data(slot, 1, memoryview(batch), 0.0)
+
+
+def test_a_peer_that_came_back_is_told_again_what_was_consumed():
+    driver = opened(driver_of(), 1)
+    receive(driver, 1, theirs(1))
+    taken(driver)
+    for now in (0.0, 1.0):
+        driver.tick(now)
+    driver.frames(1, 0, False, 1.0)
+    driver.closed(1, "it broke")
+    opened(driver, 1)
+    driver.tick(2.0)
+    news = [frame for frame in driver.frames(1, 0, False, 2.0) if frame[4] == talk.NEWS]
+    assert news == [talk.news(0, Phantom(0, 1, (pack(1, 1),)))]

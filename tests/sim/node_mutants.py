@@ -41,7 +41,9 @@ def plant(patch: pytest.MonkeyPatch, mutant: Mutant) -> None:
     module_name, _, path = mutant.where.partition(":")
     module = importlib.import_module(f"thence.client.{module_name}")
     owner_name, _, method = path.rpartition(".")
-    owner = getattr(module, owner_name)
+    # A method may stand in a class that this one is made of.
+    owner = next(each for each in getattr(module, owner_name).__mro__ if method in vars(each))
+    module = importlib.import_module(owner.__module__)
     source = textwrap.dedent(inspect.getsource(_function(vars(owner)[method])))
     if source.count(mutant.old) != 1:
         raise NotOnceError(f"{source.count(mutant.old)} times in {mutant.where}:\n{mutant.old}")
@@ -123,7 +125,7 @@ MUTANTS = (
     ),
     Mutant(
         "taking gives no credit back", "driver:Driver.take",
-        "self.exchange.taken(entry.origin, entry.payload)", "pass", "tight",
+        "flow.held -= 1", "pass", "tight",
     ),
     Mutant(
         "stable events come before deliveries after a restart", "driver:Driver._resume",

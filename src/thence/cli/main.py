@@ -35,9 +35,6 @@ OPTIONAL: Final = frozenset(
 )
 
 
-TOPICS: Final = ("link", "order")  # of --debug, as in config/node.py, which is not loaded here
-
-
 class Command(NamedTuple):
     """Where a subcommand lives, ``module:function``, and its line in ``thence --help``."""
 
@@ -125,7 +122,7 @@ def _take_debug(words: list[str]) -> tuple[list[str], bool]:
     options = [
         word
         for word, after in zip(words[:end], following, strict=False)
-        if word != "--debug" or (is_node and after in TOPICS)
+        if word != "--debug" or (is_node and after and not after.startswith("-"))
     ]
     return options + words[end:], len(options) < end
 

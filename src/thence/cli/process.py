@@ -11,7 +11,7 @@ import os
 import signal
 import sys
 from collections.abc import Awaitable, Callable
-from typing import Annotated, Any, Final
+from typing import Annotated, Any, Final, NamedTuple
 
 from cyclopts import Parameter
 
@@ -105,31 +105,41 @@ async def _run(config: NodeConfig, main: Main, complete: bool) -> int:
     try:
         for name in config.groups:
             await node.group(name)
-        code = await _until_done(node, main, stop)
+        end = await _until_done(node, main, stop)
     except BaseException:
         await node.aclose(drain_s=0.0)
         raise
-    if code == 0:
-        code = await _drain(node, stop)
+    if end.code == 0:
+        end = await _drain(node, stop)
     try:
-        await node.aclose(ended=complete and code == 0, drain_s=0.0)
+        await node.aclose(ended=complete and end.code == 0, drain_s=0.0)
     except JournalError as error:
-        code = code or _fail(str(error))
-    return code
+        if end.code == 0:
+            end = End(EXIT_BROKEN, str(error))
+    if end.sentence:  # after what the log says of the end
+        print(f"thence: {end.sentence}", file=sys.stderr)
+    return end.code
 
 
-async def _until_done(node: Node, main: Main, stop: Stop) -> int:
+class End(NamedTuple):
+    """How it ended: the exit code, and a sentence if there is something to say."""
+
+    code: int
+    sentence: str = ""
+
+
+async def _until_done(node: Node, main: Main, stop: Stop) -> End:
     """Run ``main`` until it returns, or the node breaks."""
     work = asyncio.ensure_future(main(node, stop))
     broken = [asyncio.ensure_future(group.until_broken()) for group in node.groups.values()]
     try:
         await asyncio.wait([work, *broken], return_when=asyncio.FIRST_COMPLETED)
         for task in broken:
-            if task.done() and task.exception() is not None:
-                return _fail(str(task.exception()))
-        return await work
+            if task.done():
+                await task
+        return End(await work)
     except JournalError as error:
-        return _fail(str(error))
+        return End(EXIT_BROKEN, str(error))
     finally:
         work.cancel()
         for task in broken:
@@ -137,7 +147,7 @@ async def _until_done(node: Node, main: Main, stop: Stop) -> int:
         await asyncio.gather(work, *broken, return_exceptions=True)
 
 
-async def _drain(node: Node, stop: Stop) -> int:
+async def _drain(node: Node, stop: Stop) -> End:
     draining = asyncio.ensure_future(node.drain())
     enough = asyncio.ensure_future(stop.at_once.wait())
     await asyncio.wait([draining, enough], return_when=asyncio.FIRST_COMPLETED)
@@ -145,21 +155,12 @@ async def _drain(node: Node, stop: Stop) -> int:
         if not task.done():
             task.cancel()
     if stop.at_once.is_set():
-        return EXIT_SIGNAL + (stop.signal or signal.SIGINT)
+        return End(EXIT_SIGNAL + (stop.signal or signal.SIGINT))
     if await draining:
-        return 0
+        return End(0)
     late = sorted({peer for group in node.groups.values() for peer in group.behind()})
-    sentence = f"{', '.join(late)} has not acknowledged everything in {_drain_s(node):g} s"
+    waited_s = node.config.timing.drain_s
+    sentence = f"{', '.join(late)} has not acknowledged everything in {waited_s:g} s"
     if node.config.journal.folder is not None:
-        print(f"thence: {sentence}; the journal keeps it", file=sys.stderr)
-        return 0
-    return _fail(f"{sentence}, and without --data it is lost")
-
-
-def _drain_s(node: Node) -> float:
-    return node.config.timing.drain_s
-
-
-def _fail(sentence: str) -> int:
-    print(f"thence: {sentence}", file=sys.stderr)
-    return EXIT_BROKEN
+        return End(0, f"{sentence}; the journal keeps it")
+    return End(EXIT_BROKEN, f"{sentence}, and without --data it is lost")

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Iterable, Sequence
-from types import TracebackType
 from typing import Any
 
 from thence.causal.dot import Dot
@@ -122,12 +121,7 @@ class Group:
     async def __aenter__(self) -> Group:
         return await self.start()
 
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    async def __aexit__(self, kind: type[BaseException] | None, *_: object) -> None:
         await self.aclose(drain_s=None if kind is None else 0.0)
 
     # ---- sending ---------------------------------------------------------------------------------
@@ -161,6 +155,11 @@ class Group:
     def sent(self) -> int:
         """Messages that were broadcast here since this start of the node."""
         return self._driver.counts["sent"]
+
+    @property
+    def is_journaled(self) -> bool:
+        """Whether it survives a crash."""
+        return self._driver.is_journaled
 
     def behind(self) -> list[str]:
         """The members that lack something that was sent here."""
@@ -197,9 +196,7 @@ class Group:
                 tag = self._driver.broadcast(payload, self._runtime.now, **how)
                 break
             except Full:
-                waiter = self._runtime.loop.create_future()
-                self._room.append(waiter)
-                await waiter
+                await self.until_room()
         if self._driver.is_journaled:
             await self._runtime.committed()
             self._driver.require_working()
@@ -217,7 +214,7 @@ class Group:
     ) -> Any:
         """The same without waiting: ``Full`` if it would have to.  It is written down at the end of
         this turn of the loop (``synced``)."""
-        if self._closed:
+        if self._closing:
             self._must_be_open()
         runtime = self._runtime
         if after is None and ordered and not stream:
@@ -311,6 +308,12 @@ class Group:
         )
 
     # ---- waiting ---------------------------------------------------------------------------------
+
+    async def until_room(self) -> None:
+        """After ``Full``: until it is worth another try."""
+        waiter = self._runtime.loop.create_future()
+        self._room.append(waiter)
+        await waiter
 
     async def until_stable(self, tag: Any) -> None:
         """Until this message is known to be stable here."""

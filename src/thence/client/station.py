@@ -89,12 +89,19 @@ class Station:
         if chosen not in ENGINES:
             raise UnusableInputError(f"no engine {chosen!r}; there are {', '.join(ENGINES)}")
         options = options or _OPTIONS
-        driver = Driver(
-            group, names, config.name, ENGINES[chosen], runtime.now,
-            options=options, flow=config.flow, timing=config.timing,
-            journal=self._journal(group), checkpoint_bytes=config.journal.checkpoint_bytes,
-            trace=self._trace(group, names, chosen, options.stability), epoch_us=runtime.epoch_us,
-        )  # fmt: skip
+        trace = self._trace(group, names, chosen, options.stability)
+        journal = self._journal(group)
+        try:
+            driver = Driver(
+                group, names, config.name, ENGINES[chosen], runtime.now,
+                options=options, flow=config.flow, timing=config.timing,
+                journal=journal, checkpoint_bytes=config.journal.checkpoint_bytes,
+                trace=trace, epoch_us=runtime.epoch_us,
+            )  # fmt: skip
+        except BaseException:
+            if journal is not None:
+                journal.close()
+            raise
         runtime.add(driver)
         return driver
 

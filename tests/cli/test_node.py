@@ -189,9 +189,8 @@ def test_a_second_signal_stops_it_at_once(start: type[Process], tmp_path: Path):
 def test_what_others_have_not_got_in_time_is_lost_and_said(start: type[Process], tmp_path: Path):
     a, b = slow_pair(start, tmp_path, "--timing-drain-s", "0.3")
     assert a.stop() == 1
-    assert a.errors[-1] == (
-        "thence: b has not acknowledged everything in 0.3 s, and without --data it is lost"
-    )
+    said = "thence: b has not acknowledged everything in 0.3 s, and without --data it is lost"
+    assert said in a.errors
     assert b.stop() == 0
 
 
@@ -199,9 +198,8 @@ def test_with_a_journal_what_others_have_not_got_is_kept(start: type[Process], t
     data = str(tmp_path / "data")
     a, b = slow_pair(start, tmp_path, "--timing-drain-s", "0.3", "--data", data)
     assert a.stop() == 0
-    assert a.errors[-1] == (
-        "thence: b has not acknowledged everything in 0.3 s; the journal keeps it"
-    )
+    said = "thence: b has not acknowledged everything in 0.3 s; the journal keeps it"
+    assert said in a.errors
     again = start("--name", "a", "--members", str(tmp_path / "members"), "--data", data)
     again.expect("is connected to b")
     time.sleep(0.5)

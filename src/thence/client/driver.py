@@ -214,9 +214,11 @@ class Driver(Application):
         self.exchange.say(phantom)
         if trace is None or any(kind == DELIVERY for _, kind, _ in self._open_events):
             return  # a log says what its application has taken, and this says less
-        past, frontier = self.client.past, self.client.frontier
-        named = [*frontier.context, *frontier.stream_context]
-        trace.announced(self._us(now), phantom, sorted(map(past.dot_of, named)))
+        named = list(phantom.context)
+        if self.spec.streams:  # those do not travel
+            frontier = self.client.frontier
+            named = [*frontier.context, *frontier.stream_context]
+        trace.announced(self._us(now), phantom, sorted(map(self.dot, named)))
 
     # ---- the end of a turn -----------------------------------------------------------------------
 

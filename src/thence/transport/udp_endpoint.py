@@ -97,6 +97,7 @@ class UdpConnection:
         self._reader = FrameReader()
         self._outbox: list[bytes] = []
         self._congested = False
+        self._refused = False
         self._closing: str | None = None
         self._trusted = False
         self._since = endpoint.loop.time()
@@ -153,6 +154,7 @@ class UdpConnection:
 
     def refuse(self, what: str, reason: str) -> None:
         """Report, and break off at once."""
+        self._refused = True
         self._endpoint.watch.report(what, f"{self.address}: {reason}")
         self._break(reason)
 
@@ -256,7 +258,7 @@ class UdpConnection:
         if not self._endpoint.forget(self):
             return
         link = self.link
-        if self._reader.held_bytes and self._closing is None:
+        if self._reader.held_bytes and self._closing is None and not self._refused:
             self._endpoint.watch.report(CUT_FRAME, f"{self.address}: in the middle of a frame")
         reason = link.failed or "the peer closed the connection"
         if self._closing is not None and (link.failed is None or link.backlog_bytes == 0):

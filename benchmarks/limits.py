@@ -16,7 +16,6 @@ import statistics
 import time
 from collections.abc import Sequence
 
-from thence.client.events import Stable
 from thence.client.group import Group
 from thence.client.node import Node
 from thence.config import TimingConfig

@@ -26,7 +26,7 @@ README_LINES_MAX = 20
 BLOCK = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 DOCUMENTS = tracked_files(".md")
 RUNNABLE = ("README.md", "docs/reference/engines.md", "docs/reference/tags.md")
-RUNNABLE += ("docs/reference/simulator.md",)
+RUNNABLE += ("docs/reference/simulator.md", "docs/reference/groups.md", "docs/tutorial/groups.md")
 EXAMPLES = tracked_files(".py", under="examples/")
 ENGINES_PAGE = "docs/reference/engines.md"
 ERRATA_PAGE = "docs/explanation/errata.md"

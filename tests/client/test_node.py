@@ -10,6 +10,7 @@ import pytest
 from tests.client.meshes import QUICK, deliveries, each_scheme, listen, run, started, take_all
 from thence import Group, JournalError, LocalProtocolError, Node, UnusableInputError
 from thence.config import TraceConfig
+from thence.engine.registry import ENGINES
 from thence.trace.check import check_paths
 
 
@@ -229,5 +230,42 @@ def test_a_folder_with_the_trace_of_another_group_is_refused(tmp_path: Path):
         async with Node("a", listen="mem://a", trace=tmp_path) as node:
             with pytest.raises(UnusableInputError, match="complete"):
                 await node.group(members=["a"])
+
+    run(main())
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_a_phantom_of_any_engine_is_traced(engine: str, tmp_path: Path):
+    async def main() -> None:
+        async with started("ab", trace=TraceConfig(folder=str(tmp_path))) as nodes:
+            groups = [await node.group(members="ab", engine=engine) for node in nodes.values()]
+            groups[0].phantom()
+            await groups[0].broadcast(b"x")
+            assert await deliveries(groups[1], 1) == [b"x"]
+            groups[1].take()
+            groups[1].phantom()
+            await asyncio.sleep(0.1)
+
+    run(main())
+    assert check_paths([tmp_path]).ok
+
+
+def test_a_mistake_inside_breaks_the_node_with_a_sentence_and_not_silently(
+    monkeypatch: pytest.MonkeyPatch,
+):
+    async def main() -> None:
+        loop = asyncio.get_running_loop()
+        before, reported = loop.get_exception_handler(), []
+        loop.set_exception_handler(lambda _, context: reported.append(context["message"]))
+        async with Group("a", listen="mem://a") as group:
+            taker = asyncio.create_task(take_all(group, []))
+            await asyncio.sleep(0.05)
+            monkeypatch.setattr(group._runtime.hub, "tick", lambda now: 1 / 0)
+            with pytest.raises(JournalError, match="unexpected ZeroDivisionError"):
+                await asyncio.gather(group.until_broken(), group.broadcast(b"x"))
+            with pytest.raises(JournalError, match="unexpected"):
+                await taker
+        loop.set_exception_handler(before)
+        assert reported
 
     run(main())

@@ -122,7 +122,7 @@ class Runtime:
         self._again = True
         if not self._turning and not self._stopped:
             self._turning = True
-            self.loop.call_soon(self._end_turn)
+            self.loop.call_soon(self._run_turn)
 
     def watch(self, watcher: Watcher, early: bool = False) -> None:
         """Call this at the end of each turn; ``early``: before it is written down and let out, so
@@ -135,6 +135,20 @@ class Runtime:
         self._committed.append(waiter)
         self.turn()
         return waiter
+
+    def _run_turn(self) -> None:
+        try:
+            self._end_turn()
+        except Exception as error:  # a bug: better to say so than to be there and do nothing
+            self._turning = False
+            for driver in self.hub.drivers.values():
+                driver.failed = driver.failed or f"unexpected {type(error).__name__}: {error}"
+            self.loop.call_exception_handler(
+                {"message": "the turn of a node failed, and the node with it", "exception": error}
+            )
+            self._wake_committed()
+            for watcher in self._watchers:
+                watcher()
 
     def _end_turn(self) -> None:
         if self._stopped:
@@ -153,7 +167,7 @@ class Runtime:
                 # Who sends a message in each round of the loop gets a frame of several; when a
                 # round brings nothing new, or the node is not busy, nothing waits.
                 self._rounds += 1
-                self.loop.call_soon(self._end_turn)
+                self.loop.call_soon(self._run_turn)
                 return
         self._rounds = 0
         self._turning = False

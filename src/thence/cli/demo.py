@@ -289,16 +289,18 @@ def end_all(children: Sequence[Child]) -> None:
 
 @contextlib.contextmanager
 def ended_by_signals() -> Iterator[None]:
-    """SIGTERM ends the demonstration as Ctrl-C does: no process is left behind."""
+    """SIGTERM ends the demonstration as Ctrl-C does, also where a shell that started it in the
+    background has it ignore Ctrl-C: no process is left behind."""
 
     def interrupt(number: int, frame: FrameType | None) -> None:
         raise KeyboardInterrupt
 
-    old = signal.signal(signal.SIGTERM, interrupt)
+    old = {number: signal.signal(number, interrupt) for number in (signal.SIGTERM, signal.SIGINT)}
     try:
         yield
     finally:
-        signal.signal(signal.SIGTERM, old)
+        for number, handler in old.items():
+            signal.signal(number, handler)
 
 
 def free_ports(count: int) -> list[int]:

@@ -156,11 +156,12 @@ async def _drain(node: Node, stop: Stop) -> End:
             task.cancel()
     if stop.at_once.is_set():
         return End(EXIT_SIGNAL + (stop.signal or signal.SIGINT))
-    if await draining:
-        return End(0)
+    drained = await draining
     late = sorted({peer for group in node.groups.values() for peer in group.behind()})
-    waited_s = node.config.timing.drain_s
-    sentence = f"{', '.join(late)} has not acknowledged everything in {waited_s:g} s"
+    if not late:
+        return End(0)
+    waited = "" if drained else f" in {node.config.timing.drain_s:g} s"
+    sentence = f"{', '.join(late)} has not acknowledged everything{waited}"
     if node.config.journal.folder is not None:
         return End(0, f"{sentence}; the journal keeps it")
     return End(EXIT_BROKEN, f"{sentence}, and without --data it is lost")

@@ -18,7 +18,7 @@ from tests.seeds import seeds
 from thence.causal.members import Members
 from thence.engine.base import EngineOptions
 from thence.engine.effects import Effects
-from thence.forms import COMPILED, interpreted_engine, is_compiled
+from thence.forms import COMPILED, FLAGSHIP, interpreted_engine, is_compiled
 from thence.message import Message, Phantom, WireMessage
 
 NAMES = ("a", "b", "c", "d")
@@ -39,7 +39,7 @@ def test_compiled_modules_are_listed_in_order_of_import(root: Path):
 
 
 def imported() -> ModuleType:
-    return importlib.import_module(COMPILED[-1])
+    return importlib.import_module(FLAGSHIP)
 
 
 def test_the_interpreted_form_is_the_source_and_leaves_the_other_in_place():

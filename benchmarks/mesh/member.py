@@ -15,7 +15,7 @@ from typing import Any
 
 from benchmarks.mesh.load import Load, Ticker, resident_kib
 
-GC_OBJECTS = 10_000
+GC_OBJECTS = 50_000
 """New objects after which the young ones are searched for cycles, for all contestants alike; what
 docs/reference/costs.md advises.  There are no cycles to find."""
 

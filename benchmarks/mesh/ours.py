@@ -39,9 +39,8 @@ class OurMesh:
         self.deliver_with("callbacks", None)
 
     def send(self, payloads: list[bytes]) -> None:
-        broadcast = self.group.try_broadcast
-        for payload in payloads:
-            broadcast(payload)
+        taken = len(self.group.try_broadcast_many(payloads))
+        assert taken == len(payloads), f"there was room for {taken} of {len(payloads)} messages"
 
     def deliver_with(self, how: str, each: Callable[[bytes], None] | None) -> None:
         if self._reader is not None:
@@ -52,11 +51,14 @@ class OurMesh:
         if how == "events":
             self._reader = asyncio.create_task(self._read())
             return
-        self.group.on_stable(self._on_stable)
-        if each is None:
-            self.group.on_deliver(self._on_deliver)
-        else:
+        many = how == "lists" and each is None
+        self.group.on_stable(self._on_stable_many if many else self._on_stable, many)
+        if each is not None:
             self.group.on_deliver(lambda tag: each(tag.payload))
+        elif many:
+            self.group.on_deliver(self._on_deliver_many, many)
+        else:
+            self.group.on_deliver(self._on_deliver)
 
     async def _read(self) -> None:
         deliver = self._load.deliver
@@ -75,8 +77,21 @@ class OurMesh:
             load.wake_at = NEVER
             load.wake()
 
+    def _on_deliver_many(self, tags: list[Any]) -> None:
+        load, size = self._load, 0
+        for tag in tags:
+            size += len(tag.payload)
+        load.got_bytes += size
+        load.got += len(tags)
+        if load.got >= load.wake_at:
+            load.wake_at = NEVER
+            load.wake()
+
     def _on_stable(self, tag: Any) -> None:
         self._stable += 1
+
+    def _on_stable_many(self, tags: list[Any]) -> None:
+        self._stable += len(tags)
 
     def expect(self, messages: int) -> None:
         """So many of each node are to become stable."""

@@ -13,7 +13,7 @@ import sys
 from importlib.abc import MetaPathFinder
 from importlib.machinery import ModuleSpec, PathFinder
 from types import ModuleType
-from typing import Any
+from typing import Any, Final
 
 # In order of import; setup.py compiles these.
 COMPILED = (
@@ -21,13 +21,18 @@ COMPILED = (
     "thence.engine.checks",
     "thence.engine.held",
     "thence.engine.streams",
+    "thence.engine.aside",
     "thence.engine.tag",
+    "thence.engine.chains",
     "thence.engine.outgoing",
     "thence.engine.frontier",
     "thence.engine.stability",
+    "thence.engine.delivery",
     "thence.engine.tagger",
     "thence.engine.tagged",
+    "thence.engine.bursts",
 )
+FLAGSHIP: Final = "thence.engine.tagged"
 
 
 class _SourceFinder(MetaPathFinder):
@@ -54,7 +59,7 @@ def choose() -> None:
 
 def is_compiled() -> bool:
     """Does this process run the compiled flagship?"""
-    module = importlib.import_module(COMPILED[-1])
+    module = importlib.import_module(FLAGSHIP)
     return not (module.__file__ or "").endswith(".py")
 
 
@@ -66,7 +71,7 @@ def interpreted_engine() -> ModuleType:
     try:
         for name in COMPILED:
             del sys.modules[name]
-        return importlib.import_module(COMPILED[-1])
+        return importlib.import_module(FLAGSHIP)
     finally:
         sys.meta_path.remove(finder)
         for name, module in normal.items():

@@ -14,6 +14,7 @@ from thence.causal.dot import SEQ_BITS, SEQ_MAX, SLOT_MAX
 from thence.errors import LocalProtocolError
 
 PAYLOAD_BYTES_MAX = 16 * 1024 * 1024
+CHAIN_MESSAGES_MAX = 65_535
 STREAM_CHARS_MAX = 64
 CONTEXT_DOTS_MAX = 4096
 
@@ -82,6 +83,26 @@ class Message(
     def to(self) -> tuple[int, ...]:
         """The members it is for; empty: for everyone."""
         return () if self.aside is None else self.aside.to
+
+
+class Chain(msgspec.Struct, frozen=True, array_like=True, tag=4, gc=False):
+    """Messages ``seq``, ``seq + 1``, ... of one sender, each right after the one before it and
+    nothing else: what a burst is after its first message.  Only on the wire; see ``messages``."""
+
+    origin: Slot
+    seq: Annotated[int, msgspec.Meta(ge=2, le=SEQ_MAX - CHAIN_MESSAGES_MAX)]
+    payloads: Annotated[list[Payload], msgspec.Meta(min_length=1, max_length=CHAIN_MESSAGES_MAX)]
+
+    def __len__(self) -> int:
+        return len(self.payloads)
+
+    def messages(self) -> list[Message]:
+        """The messages, one by one."""
+        origin, before = self.origin, (self.origin << SEQ_BITS) + self.seq - 1
+        return [
+            Message(origin, self.seq + at, (before + at,), payload)
+            for at, payload in enumerate(self.payloads)
+        ]
 
 
 def hollow_form(message: Message) -> Message:

@@ -14,7 +14,7 @@ from typing import Any
 import msgspec
 
 from thence.causal.dot import SEQ_BITS
-from thence.message import Aside, Message, Phantom, VectorMessage
+from thence.message import Aside, Chain, Message, Phantom, VectorMessage
 from thence.transport.base import Connection, Url
 from thence.transport.registry import TransportOptions, make_transport
 from thence.transport.tls import TlsFiles
@@ -182,6 +182,8 @@ def _big_groups(seat: Seat, has: talk.Open, victim: int, chance: random.Random) 
     return [seat.open(channel=i + 8, group=f"g{i}", members=many) for i in range(20)]
 
 
+_PACKED_CHAIN_OF_ONE = msgspec.msgpack.encode([[4, 0, 1, [b"m"]]])
+
 BREACHES: dict[str, Breach] = {
     "gap": lambda s, o, v, r: [s.data(o.have + 2, s.message(o.have + 2))],
     "far gap": lambda s, o, v, r: [s.data(1 << 62, s.message(1))],
@@ -203,6 +205,14 @@ BREACHES: dict[str, Breach] = {
     ],
     "bad then good": lambda s, o, v, r: [
         s.data(o.have + 1, s.message(o.have + 1, (at(9, 1),)), s.message(o.have + 2))
+    ],
+    "chain of another": lambda s, o, v, r: [_raw(o.have + 1, Chain(v, 2, [b"m"] * 3))],
+    "chain far ahead": lambda s, o, v, r: [_raw(o.have + 1, Chain(s.slot, 1 << 39, [b"m"] * 3))],
+    "chain of its first message": lambda s, o, v, r: [
+        frame(talk.DATA, b"\0\7" + (o.have + 1).to_bytes(8, "big") + _PACKED_CHAIN_OF_ONE)
+    ],
+    "chain beyond the credit": lambda s, o, v, r: [
+        _raw(o.have + 1, Chain(s.slot, o.have + 2, [b""] * 65_535))
     ],
     "another engine's message": _vector,
     "bad stream": _streams,

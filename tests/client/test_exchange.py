@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import pytest
 
+from thence.causal.dot import pack
 from thence.client.exchange import ACK_S, ACK_WITH_DATA_S, Exchange
 from thence.config.node import FlowConfig
 from thence.errors import WireError
-from thence.message import Aside, Message, Phantom, VectorMessage
+from thence.message import Aside, Chain, Message, Phantom, VectorMessage
 from thence.wire import codec, talk
 from thence.wire.frame import FRAME_BYTES_MAX, FrameReader
 
@@ -51,7 +52,7 @@ def said(exchange: Exchange, slot: int, now: float = 0.0, congested: bool = Fals
     return found
 
 
-def batch(*messages: Message | VectorMessage) -> memoryview:
+def batch(*messages: Message | VectorMessage | Chain) -> memoryview:
     return memoryview(b"".join(codec.join_batch([codec.encode(each) for each in messages])))
 
 
@@ -340,3 +341,69 @@ def test_a_phantom_goes_once_to_each_peer_that_is_there():
     assert said(exchange, 1) == []
     opened(exchange, 2)
     assert said(exchange, 2) == []
+
+
+# ---- chains
+
+
+def chained(exchange: Exchange, seq: int, *payloads: bytes) -> None:
+    exchange.outbox.append_chain(seq, list(payloads))
+
+
+def items(exchange: Exchange, slot: int) -> list:
+    """What the one frame for a peer is made of."""
+    (data,) = exchange.frames(slot, 5, False, 0.0)
+    ((_, body),) = FrameReader(FRAME_BYTES_MAX).feed(data)
+    return codec.decode_batch(talk.read_data(body)[2])
+
+
+def test_what_comes_right_after_the_one_before_travels_as_a_chain():
+    exchange = exchange_of()
+    opened(exchange, 1, 2)
+    send(exchange, own(1, b"1"))
+    chained(exchange, 2, b"2", b"3")
+    send(exchange, own(4, b"4"))
+    chained(exchange, 5, b"5")
+    expected = [own(1, b"1"), Chain(0, 2, [b"2", b"3"]), own(4, b"4"), Chain(0, 5, [b"5"])]
+    assert items(exchange, 1) == items(exchange, 2) == expected
+
+
+def test_a_chain_is_cut_at_the_limit_and_where_a_stream_is_between():
+    exchange = exchange_of()
+    opened(exchange, 1, limit=2)
+    chained(exchange, 2, b"2", b"3", b"4")
+    assert items(exchange, 1) == [Chain(0, 2, [b"2", b"3"])]
+    stream = own(1, b"s", Aside("s"))
+    send(exchange, stream)
+    chained(exchange, 5, b"5")
+    exchange.acknowledged(1, talk.Ack(0, 1, 9, LARGE))
+    assert items(exchange, 1) == [Chain(0, 4, [b"4"]), stream, Chain(0, 5, [b"5"])]
+
+
+def test_a_kept_message_of_a_chain_is_encoded_when_it_is_asked_for():
+    exchange = exchange_of()
+    chained(exchange, 2, b"2", b"3")
+    assert codec.decode(exchange.outbox.message(2)) == Message(0, 3, (pack(0, 2),), b"3")
+
+
+def test_of_a_chain_that_was_partly_here_the_rest_is_new():
+    exchange = exchange_of()
+    opened(exchange, 1)
+    taken, _ = exchange.arrived(1, 1, batch(theirs(1), Chain(1, 2, [b"2", b"3"])), 0.0)
+    assert codec.messages_of(taken) == [theirs(1), *Chain(1, 2, [b"2", b"3"]).messages()]
+    flow = exchange.flows[1]
+    assert (flow.have, flow.held, flow.held_bytes) == (3, 3, 3 * 64 + 3)
+    again, whole = exchange.arrived(1, 2, batch(Chain(1, 2, [b"2", b"3", b"four"])), 0.0)
+    assert again == codec.decode_batch(whole) == [Message(1, 4, (pack(1, 3),), b"four")]
+    assert (flow.have, flow.held, flow.held_bytes) == (4, 4, 4 * 64 + 7)
+    assert exchange.arrived(1, 3, batch(Chain(1, 3, [b"3"])), 0.5) == ([], b"")
+    assert (flow.have, flow.ack_at) == (4, 0.5)
+
+
+def test_a_chain_counts_each_of_its_messages():
+    exchange = exchange_of(credit_messages=2)
+    opened(exchange, 1)
+    with pytest.raises(WireError, match="3 messages; 2 were allowed"):
+        exchange.arrived(1, 1, batch(Chain(1, 2, [b"", b"", b""])), 0.0)
+    with pytest.raises(WireError, match="of slot 2 from slot 1"):
+        exchange.arrived(1, 1, batch(Chain(2, 2, [b""])), 0.0)

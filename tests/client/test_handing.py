@@ -11,6 +11,7 @@ from thence.client.driver import Driver
 from thence.client.events import Delivered, Stable
 from thence.client.handing import hand_over
 from thence.engine.base import EngineOptions
+from thence.engine.bursts import Callbacks
 
 NAMES = ("a", "b")
 
@@ -22,7 +23,7 @@ def pair(names: tuple[str, ...] = NAMES, **more: Any) -> tuple[Driver, Driver, W
     wire.connect("a", "b")
     wire.run()
     for driver in drivers:
-        hand_over(driver, 0.0, None, None, _must_not_fail)
+        hand_over(driver, 0.0, Callbacks(), _must_not_fail)
     wire.run()
     return drivers[0], drivers[1], wire
 
@@ -40,8 +41,15 @@ def by_take(driver: Driver, deliver: Any, stable: Any) -> None:
             stable(event.tag)
 
 
+def calls_of(deliver: Any, stable: Any = None, many: bool = False) -> Callbacks:
+    calls = Callbacks()
+    calls.deliver, calls.stable = deliver, stable
+    calls.deliver_many = calls.stable_many = many
+    return calls
+
+
 def by_callbacks(driver: Driver, deliver: Any, stable: Any) -> None:
-    hand_over(driver, 0.0, deliver, stable, _must_not_fail)
+    hand_over(driver, 0.0, calls_of(deliver, stable), _must_not_fail)
 
 
 def conversation(hand: Any) -> tuple[list[str], dict[str, int], tuple[int, ...]]:
@@ -100,7 +108,7 @@ def test_a_callback_that_fails_is_reported_and_the_next_is_called():
         seen.append(tag.payload)
         raise ValueError(tag.payload)
 
-    hand_over(b, 0.0, deliver, None, failures.append)
+    hand_over(b, 0.0, calls_of(deliver), failures.append)
     assert seen == [b"x", b"y"]
     assert [str(failure) for failure in failures] == ["b'x'", "b'y'"]
     assert b.exchange.flows[0].held == 0
@@ -110,9 +118,9 @@ def test_what_a_callback_leaves_is_confirmed_at_the_end():
     a, b, wire = pair()
     a.broadcast(b"x", 0.0)
     wire.run()
-    assert hand_over(b, 0.0, lambda tag: None, None, _must_not_fail)
+    assert hand_over(b, 0.0, calls_of(lambda tag: None), _must_not_fail)
     assert b.unsaid
-    assert not hand_over(b, 0.0, lambda tag: None, None, _must_not_fail)
+    assert not hand_over(b, 0.0, calls_of(lambda tag: None), _must_not_fail)
 
 
 def test_without_stability_nothing_is_announced():
@@ -120,7 +128,7 @@ def test_without_stability_nothing_is_announced():
     a.broadcast(b"x", 0.0)
     wire.run()
     seen: list[Any] = []
-    hand_over(b, 0.0, seen.append, None, _must_not_fail)
+    hand_over(b, 0.0, calls_of(seen.append), _must_not_fail)
     assert len(seen) == 1
     assert not b.unsaid
 
@@ -133,6 +141,6 @@ def test_messages_for_some_are_handed_over_only_to_those(to: list[str]):
     a.broadcast(b"more", 0.0)
     wire.run()
     seen: list[bytes] = []
-    hand_over(b, 0.0, lambda tag: seen.append(tag.payload), None, _must_not_fail)
+    hand_over(b, 0.0, calls_of(lambda tag: seen.append(tag.payload)), _must_not_fail)
     assert seen == [b"all", *([b"some"] if "b" in to else []), b"more"]
     assert b.exchange.flows[0].held == 0

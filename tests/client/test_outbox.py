@@ -21,16 +21,16 @@ def filled(count: int, size: int = 10, first: int = 1) -> Outbox:
 
 def test_messages_are_numbered_from_the_first():
     outbox = Outbox(5)
-    assert (outbox.first, outbox.last, len(outbox), outbox.bytes) == (5, 4, 0, 0)
+    assert (outbox.first, outbox.last, len(outbox), outbox.kept_bytes) == (5, 4, 0, 0)
     assert [outbox.append(b"ab", 1), outbox.append(b"c", 1)] == [5, 6]
-    assert (outbox.first, outbox.last, len(outbox), outbox.bytes) == (5, 6, 2, 3)
+    assert (outbox.first, outbox.last, len(outbox), outbox.kept_bytes) == (5, 6, 2, 3)
     assert outbox.message(6) == b"c"
 
 
 def test_release_forgets_up_to_a_number():
     outbox = filled(4)
     outbox.release(2)
-    assert (outbox.first, outbox.last, len(outbox), outbox.bytes) == (3, 4, 2, 2)
+    assert (outbox.first, outbox.last, len(outbox), outbox.kept_bytes) == (3, 4, 2, 2)
     assert outbox.message(3) == b"3"
 
 
@@ -45,7 +45,7 @@ def test_releasing_less_than_before_does_nothing():
 def test_everything_released_leaves_the_numbers():
     outbox = filled(2)
     outbox.release(2)
-    assert (outbox.first, outbox.last, len(outbox), outbox.bytes) == (3, 2, 0, 0)
+    assert (outbox.first, outbox.last, len(outbox), outbox.kept_bytes) == (3, 2, 0, 0)
     assert outbox.append(b"x", 1) == 3
 
 
@@ -131,7 +131,7 @@ def test_it_agrees_with_a_plain_list(steps: list[tuple[bool, int]]):
             len(plain),
             first + len(plain) - 1,
         )
-        assert outbox.bytes == sum(map(len, plain))
+        assert outbox.kept_bytes == sum(map(len, plain))
         if plain:
             assert outbox.message(first) == plain[0]
             assert outbox.message(outbox.last) == plain[-1]

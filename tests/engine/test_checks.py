@@ -240,7 +240,7 @@ NONSENSE: list[tuple[WireMessage, str]] = [
 
 def state(engine: Tagged) -> tuple[object, ...]:
     phantoms = {j: (n, dict(newest)) for j, (n, newest) in engine.knowledge.phantoms.items()}
-    held = dict(engine.pending), set(engine.watchers), set(engine.window), phantoms
+    held = dict(engine.pending), set(engine.watchers), set(engine.past.window), phantoms
     return engine.words(), engine.waiting(), list(engine.delivered), held
 
 

@@ -13,6 +13,7 @@ from thence.engine.frontier import Confirmed, Frontier
 from thence.engine.tag import Tag
 from thence.engine.tagged import make
 from thence.engine.tagger import Tagger
+from thence.message import Message
 
 NAMES = ["a", "b", "c"]
 A1, B1, B2 = pack(0, 1), pack(1, 1), pack(1, 2)
@@ -34,6 +35,18 @@ def test_taking_replaces_what_is_named():
     assert frontier.context == {A1, B1}
     frontier.take(tag_of(client, B2, A1, B1))
     assert frontier.context == {B2}
+
+
+def test_a_peer_that_forgets_to_name_its_own_does_not_stay_in_the_context_twice():
+    # Others would refuse this node's next message: two dots of one origin.
+    client, engine = make(Members("ab"), 0, EngineOptions())
+    out = Effects()
+    for seq in (1, 2, 3):
+        engine.receive(1, Message(1, seq, (), b""), out)
+    assert [len(out.deliver), out.reject] == [3, []]
+    for tag in out.deliver:
+        client.consume(tag)
+    assert client.broadcast(b"").raw_context == (pack(1, 3),)
 
 
 def test_sending_leaves_only_the_own_dot():

@@ -121,7 +121,7 @@ def test_answers_do_not_look_at_the_context_again():
     client.consume(first)
     client.consume(second)
     assert first < second
-    second.raw_context = ()  # what it named no longer matters: the answer is there
+    second.named = ()  # what it named no longer matters: the answer is there
     assert first < second
 
 

@@ -401,7 +401,8 @@ def test_a_tag_remembers_its_answers_after_the_first_question():
 def test_only_the_first_question_about_a_tag_walks_the_past(monkeypatch: pytest.MonkeyPatch):
     """On the interpreted form: methods of the compiled one cannot be replaced."""
     engine_module = interpreted_engine()
-    past_type: type[Past] = vars(engine_module)["Past"]
+    client, engine = engine_module.make(Members("abcd"), 0, EngineOptions())
+    past_type = type(client.past)
     walks = 0
     original = past_type.ancestors
 
@@ -411,7 +412,6 @@ def test_only_the_first_question_about_a_tag_walks_the_past(monkeypatch: pytest.
         return original(past, tag)
 
     monkeypatch.setattr(past_type, "ancestors", counted)
-    client, engine = engine_module.make(Members("abcd"), 0, EngineOptions())
     path = [pack(1 + n % 3, 1 + n // 3) for n in range(399)]
     chain = [said(dot, *path[max(n - 1, 0) : n]) for n, dot in enumerate(path)]
     tags = taken(client, engine, Effects(), *chain)

@@ -24,6 +24,12 @@ CLASSES: dict[str, dict[str, Any]] = {
     "long turns": {"kills": 6, "crashes": 2, "breaks": 12, "turn_s": 0.1, "confirms": True},
     "tight": {"kills": 3, "breaks": 3, "slow": True, "flow": TIGHT},
     "narrow": {"kills": 3, "breaks": 3, "confirms": True, "turn_s": 0.004, "flow": NARROW},
+    "bursts": {"breaks": 8, "partitions": 2, "journal": False, "bursts": 7, "turn_s": 0.004},
+    "bursts, kills": {"kills": 4, "crashes": 4, "bursts": 5, "confirms": True},
+    "bursts, tight": {"kills": 3, "breaks": 3, "slow": True, "bursts": 9, "flow": TIGHT},
+    "bursts, streams": {
+        "kills": 3, "crashes": 3, "bursts": 5, "multicasts": True, "streams": True, "turn_s": 0.004,
+    },
     "streams": {"kills": 4, "crashes": 4, "streams": True, "confirms": True},
     "multicasts": {"kills": 4, "crashes": 4, "multicasts": True, "confirms": True},
     "multicasts, streams": {"kills": 3, "breaks": 3, "multicasts": True, "streams": True},

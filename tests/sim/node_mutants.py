@@ -102,7 +102,7 @@ MUTANTS = (
     ),
     Mutant(
         "a checkpoint leaves out what waits for the application", "driver:Driver._checkpoint",
-        "unconfirmed += [entry for entry in self.queue if type(entry) is not tuple]", "pass",
+        "unconfirmed += [entry for entry in self.queue if self.is_delivery(entry)]", "pass",
         "every commit",
     ),
     Mutant(
@@ -116,7 +116,7 @@ MUTANTS = (
         "ledger.checkpoint(outbox.first, kept, have, unconfirmed[::-1], position)", "every commit",
     ),
     Mutant(
-        "a broadcast does not confirm what was taken", "driver:Driver.broadcast",
+        "a broadcast does not confirm what was taken", "driver:Driver._make_room",
         "self.confirm_all()", "pass", "confirms",
     ),
     Mutant(
@@ -235,7 +235,8 @@ MUTANTS = (
     ),
     Mutant(
         "a repeated message is taken for a new one", "exchange:Exchange.arrived",
-        "messages = messages[skip:]", "pass", "datagrams, joined",
+        "skip = flow.have + 1 - number", "skip = min(0, flow.have + 1 - number)",
+        "datagrams, joined",
     ),
     Mutant(
         "a gap goes unnoticed", "flow:Flow.arrived",
@@ -243,6 +244,19 @@ MUTANTS = (
     ),
     Mutant(
         "the last message of a batch is left out", "outbox:Outbox.batch",
-        "at : at + last - number + 1", "at : at + max(1, last - number)", "breaks",
+        "end = at + last - number + 1", "end = at + max(1, last - number)", "breaks",
+    ),
+    Mutant(
+        "a chain goes over a message that is none of it", "outbox:Outbox.batch",
+        "and 0 not in seqs[at:end]", "", "bursts",
+    ),
+    Mutant(
+        "a message of a chain comes back after a crash as the one before", "outbox:Outbox.message",
+        "Message(self._slot, seq,", "Message(self._slot, seq - 1,",
+        "bursts, kills",
+    ),
+    Mutant(
+        "a burst is sent beyond what there is room for", "application:Application._make_room",
+        "room = wanted\n", "pass\n    room = wanted\n", "bursts, tight",
     ),
 )  # fmt: skip

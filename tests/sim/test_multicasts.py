@@ -207,7 +207,7 @@ MISTAKES = (
     (
         Mistake(
             "a hollow message tells that its sender knows",
-            (("tagged", "        tag.know = tag.know1 = tag.know2 = 0\n", ""),),
+            (("delivery", "        tag.know = tag.know1 = tag.know2 = 0\n", ""),),
         ),
         "stable-early",
     ),
@@ -228,7 +228,7 @@ MISTAKES = (
     (
         Mistake(
             "a hollow message is handed over",
-            (("tagged", "        aside.hollow = True\n", ""),),
+            (("delivery", "        aside.hollow = True\n", ""),),
         ),
         "",
     ),

@@ -53,6 +53,7 @@ def flagship(*changes: tuple[str, str, str]) -> ModuleType:
     package = importlib.import_module("thence.engine")
     names = [f"thence.engine.{child}" for child in MODULES]
     normal = {each: importlib.import_module(each) for each in names}
+    made: dict[str, ModuleType] = {}
     try:
         for child in MODULES:
             text = (Path(thence.engine.__path__[0]) / f"{child}.py").read_text(encoding="utf-8")
@@ -61,14 +62,14 @@ def flagship(*changes: tuple[str, str, str]) -> ModuleType:
                     if text.count(old) != 1:
                         raise NotOnceError(f"{text.count(old)} times in {module}:\n{old}")
                     text = text.replace(old, new)
-            mutant = ModuleType(f"thence.engine.{child}")
+            made[child] = mutant = ModuleType(f"thence.engine.{child}")
             sys.modules[mutant.__name__] = mutant
             exec(compile(text, f"<mutant of {child}.py>", "exec"), mutant.__dict__)
     finally:
         sys.modules.update(normal)
         for child, original in zip(MODULES, normal.values(), strict=True):
             setattr(package, child, original)
-    return mutant
+    return made["tagged"]
 
 
 def walk(seed: int) -> WalkOptions:
@@ -115,7 +116,7 @@ MISTAKES = (
                 "        out.send.append(message_of(tag))\n",
                 "        named = self.client.frontier.context\n"
                 "        later = [d for d in named if d >> SEQ_BITS != self.slot]\n"
-                "        tag.raw_context = tuple(sorted({*later, *tag.raw_context}))\n"
+                "        tag.named = tuple(sorted({*later, *tag.raw_context}))\n"
                 "        out.send.append(message_of(tag))\n",
             ),
         ),
@@ -143,7 +144,7 @@ MISTAKES = (
         (
             (
                 "tagged",
-                "            or packed in self.pending\n            or message.origin",
+                "            or self.is_held(packed)\n            or message.origin",
                 "            or message.origin",
             ),
         ),
@@ -152,9 +153,9 @@ MISTAKES = (
         "5:27, 9:37, 11:38: the context handed over is what is left of it",
         (
             (
-                "tagged",
+                "delivery",
                 "tag = Tag(self.past, packed, message.context, message.payload, [])",
-                "left = tuple([d for d in message.context if d in self.window][-1:])\n"
+                "left = tuple([d for d in message.context if d in self.past.window][-1:])\n"
                 "        tag = Tag(self.past, packed, left, message.payload, [])",
             ),
         ),
@@ -167,7 +168,7 @@ MISTAKES = (
         "the scan goes on behind the dot after the one that came",
         (
             (
-                "tagged",
+                "delivery",
                 "                held.scanned = i\n",
                 "                held.scanned = i + 2\n",
             ),
@@ -175,15 +176,15 @@ MISTAKES = (
     ),
     Mistake(
         "a predecessor on a stream is not waited for",
-        (("tagged", "        for d in held.named:\n", "        for d in ():\n"),),
+        (("delivery", "        for d in held.named:\n", "        for d in ():\n"),),
     ),
     Mistake(
         "only one of those who wait for a dot is woken",
-        (("tagged", "for each in reversed(chain):", "for each in chain[:1]:"),),
+        (("delivery", "for each in reversed(chain):", "for each in chain[:1]:"),),
     ),
     Mistake(
         "the next message of the origin is not woken",
-        (("tagged", "heappush(oldest, (entry[0], dot + 1))", "pass"),),
+        (("delivery", "heappush(oldest, (entry[0], dot + 1))", "pass"),),
     ),
     Mistake(
         "5.4: a phantom is used though messages before it are missing",
@@ -260,7 +261,7 @@ MISTAKES = (
     ),
     Mistake(
         "what streams hide is no predecessor for stability",
-        (("tagged", "edges = edges + aside.hidden", "pass"),),
+        (("delivery", "edges = edges + aside.hidden", "pass"),),
     ),
     Mistake(
         "what streams hide is no predecessor of own messages",

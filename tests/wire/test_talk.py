@@ -20,6 +20,7 @@ from thence.causal.dot import pack
 from thence.errors import WireError
 from thence.message import (
     Aside,
+    Chain,
     Message,
     Phantom,
     StreamDot,
@@ -53,6 +54,7 @@ MESSAGES: dict[str, WireMessage] = {
     "vector-message": VECTOR,
     "vector-message-two": TWO_VECTORS,
 }
+CHAIN = Chain(1, 3, [b"one", b"two"])
 HELLO = talk.Hello("thence", 1, 1, "alice", 1_790_000_000_000_000_000, "thence 0.1")
 OPEN = talk.Open(3, "orders", "tagged", ("alice", "bob"), 41, 16_425, 33_554_432, True)
 BATCH = codec.join_batch([codec.encode(MESSAGE), codec.encode(ON_STREAM)])
@@ -107,7 +109,7 @@ def golden(name: str) -> bytes:
 
 
 def test_there_is_an_example_of_everything():
-    assert {path.stem for path in FOLDER.glob("*.hex")} == {*FRAMES, *MESSAGES}
+    assert {path.stem for path in FOLDER.glob("*.hex")} == {*FRAMES, *MESSAGES, "chain"}
     kinds = [value for name, value in vars(talk).items() if name in KINDS]
     assert sorted(each.kind for each in FRAMES.values()) == sorted(kinds) == list(range(1, 10))
 
@@ -133,9 +135,40 @@ def test_a_message_has_the_bytes_of_version_1_and_is_read(name: str):
     assert codec.decode(golden(name)) == MESSAGES[name]
 
 
+def test_a_chain_has_the_bytes_of_version_1_and_is_read():
+    assert codec.encode(CHAIN).hex() == golden("chain").hex()
+    (read,) = codec.decode_batch(b"".join(codec.join_batch([golden("chain")])))
+    assert read == CHAIN
+    assert codec.messages_of([read, MESSAGE]) == [
+        Message(1, 3, (pack(1, 2),), b"one"),
+        Message(1, 4, (pack(1, 3),), b"two"),
+        MESSAGE,
+    ]
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        [4, 1, 1, [b"x"]],
+        [4, 1, 2, []],
+        [4, 1, 2, [b"x"] * 65_536],
+        [4, 1, (1 << 40) - 1, [b"x"]],
+        [4, -1, 2, [b"x"]],
+        [4, 1, 2, ["x"]],
+        [4, 1, 2],
+        [4, 1, 2, b"x"],
+    ],
+)
+def test_a_chain_that_cannot_be_is_refused(value: list[Any]):
+    with pytest.raises(WireError, match="not a batch"):
+        codec.decode_batch(msgspec.msgpack.encode([value]))
+    with pytest.raises(WireError):
+        codec.decode(msgspec.msgpack.encode([4, 1, 2, [b"x"]]))  # alone it is no message
+
+
 def test_the_page_shows_these_bytes():
     page = PAGE.read_text(encoding="utf-8")
-    for name in (*FRAMES, *MESSAGES):
+    for name in (*FRAMES, *MESSAGES, "chain"):
         assert f"`{golden(name).hex()}`" in page, f"{name} is not in {PAGE.name}"
 
 

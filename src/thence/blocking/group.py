@@ -140,6 +140,12 @@ class Group:
         self._must_be_shared()
         return self._caller.wait(broadcast(self._group, payload, None, how, waits=False))
 
+    def broadcast_many(self, payloads: Sequence[bytes]) -> list[Any]:
+        """``broadcast`` each of these, in this order; their tags.  Waits while the group is full,
+        and costs little more than one."""
+        self._must_be_shared()
+        return self._caller.wait(self._group.broadcast_many(payloads))
+
     def send(self, payload: bytes, to: Iterable[str]) -> Any:
         """Send a message to some members; its tag."""
         self._must_be_shared()

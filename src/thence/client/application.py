@@ -8,7 +8,8 @@ the context moves when it does.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Sequence, Sized
+from collections.abc import Callable, Sequence
+from itertools import accumulate, islice, takewhile
 from typing import Any, Final
 
 from msgspec.structs import replace
@@ -28,13 +29,14 @@ from thence.client.ledger import (
 from thence.client.tracing import Tracing
 from thence.config.node import FlowConfig, TimingConfig
 from thence.engine.base import EngineOptions, EngineSpec
+from thence.engine.bursts import post
 from thence.engine.effects import Effects
+from thence.engine.outgoing import message_of
 from thence.engine.reject import Reject
 from thence.engine.streams import STREAM_BASE
 from thence.engine.tag import STABLE
 from thence.errors import Full, JournalError, LocalProtocolError
 from thence.journal.base import Journal
-from thence.message import Message
 from thence.wire import codec
 from thence.wire.talk import MESSAGE_BYTES_EXTRA
 
@@ -78,8 +80,6 @@ class Application:
         self.client: Any
         self.engine: Any
         self.client, self.engine = spec.make(self.members, self.slot, options)
-        past = getattr(self.client, "past", None)
-        self._window: Sized = () if past is None else past.window
         self._unstable_max = flow.unstable_messages_max
         self._ledger: Ledger | None = None
         if journal is not None:
@@ -89,11 +89,13 @@ class Application:
                 )
             self._ledger = Ledger(journal, self.client, self.engine, checkpoint_bytes)
         self._multicast = spec.multicast
+        self._is_tagged = spec.name == "tagged"
         self.auto_confirm = True
         self.failed = ""
         """Why this node cannot go on; everything raises it then."""
         self.queue: deque[Any] = deque()
-        """Tags to be delivered; (kind, tag) for other events."""
+        """Tags to be delivered, and (kind, tag) for other events; with ``tagged``, a tag that was
+        taken before is there as stable."""
         self._notices: dict[str, Callable[[int], Event]] = {}
         self._open_events: deque[tuple[int, int, Any]] = deque()
         self._numbers = 0
@@ -106,8 +108,6 @@ class Application:
         self._phantom_at: float | None = None
         self.unsaid = False
         """The application has confirmed a delivery, and nothing was sent since."""
-        self.telling: Any = None
-        """The tag whose stable event a callback is told now."""
         self.rtt_s = 0.0
         """The longest round trip to a peer, as the hub measures it: what timers adapt to."""
         self.speaks = spec.phantoms and options.stability and len(names) > 1
@@ -119,7 +119,7 @@ class Application:
             names, self.slot, flow, recovered.have, recovered.outbox_first, recovered.outbox
         )
         self._outbox = self.exchange.outbox
-        self._outbox_last_max = flow.outbox_messages_max - 1
+        self._outbox_messages_max = flow.outbox_messages_max
         self._outbox_bytes_max = flow.outbox_bytes_max
         self._trace = None if trace is None else trace(recovered.position)
         self._resume(recovered, now)
@@ -128,10 +128,10 @@ class Application:
         for tag in recovered.ready:
             self.queue.append(tag)
             self.exchange.hold(tag.origin, tag.payload)
-        for message in self._pending():
+        for message in [] if self._ledger is None else self.engine.held():
             self.exchange.hold(message.origin, message.payload)
         self.queue.extend((KNOWN_EVENT, tag) for tag in recovered.known)
-        self.queue.extend((STABLE_EVENT, tag) for tag in recovered.told)
+        self.queue.extend(recovered.told)
         if recovered.is_new or self._ledger is None:
             return
         if self._trace is not None:
@@ -139,11 +139,6 @@ class Application:
             self._trace.restarted(self._us(now), taken, told)
         self._quiet(now)
         self.announce(now)
-
-    def _pending(self) -> list[Message]:
-        if self._ledger is None:
-            return []
-        return [message for _, message in self.engine.pending.values()]
 
     # ---- the application -------------------------------------------------------------------------
 
@@ -153,46 +148,92 @@ class Application:
         It is on its way after the next ``commit``.  ``how``: ``after``, ``ordered``, ``stream``
         of the engine's client; ``to``, the names of the members that it is for.
         """
-        if self.failed:
-            self.require_working()
-        outbox = self._outbox
-        if (
-            outbox.last - outbox.first >= self._outbox_last_max
-            or outbox.bytes >= self._outbox_bytes_max
-            or len(self._window) >= self._unstable_max
-        ):
-            self._no_room()
-        if self._open_events or self.telling is not None:
-            self.confirm_all()
+        if self._is_tagged and not how:
+            return self.broadcast_many([payload], now)[0]
+        self._make_room([payload])
         out = self._out
-        if not how:
-            tag = self.client.broadcast(payload)
-        else:
-            if "to" in how:
-                how["to"] = [self.members.slot(name) for name in how["to"]]
-            tag = self.client.broadcast(payload, **how)
+        if "to" in how:
+            how["to"] = [self.members.slot(name) for name in how["to"]]
+        tag = self.client.broadcast(payload, **how)
         self.engine.broadcast(tag, out)
         message = out.send.pop()
+        self._keep(tag, message, now)
+        aside = getattr(message, "aside", None)
+        # Only what is for everyone says what was consumed; streams and multicasts do not.
+        self._sent(1, aside is None or not (aside.stream or aside.to), now)
+        return tag
+
+    def broadcast_many(self, payloads: Sequence[bytes], now: float) -> list[Any]:
+        """Tag these messages now, one after the other: as many as there is room for, at least one;
+        ``Full`` if all have to wait."""
+        if not payloads:
+            return []
+        room = self._make_room(payloads)
+        if room < len(payloads):
+            payloads = payloads[:room]
+        if not self._is_tagged:
+            return [self.broadcast(payload, now) for payload in payloads]
+        out, outbox = self._out, self._outbox
+        tags = post(self.client, self.engine, payloads, out)
+        whole = len(out.send)
+        if whole:
+            for tag, message in zip(tags, out.send, strict=False):
+                self._keep(tag, message, now)
+            out.send.clear()
+        if whole < len(tags):
+            if self._ledger is not None or self._trace is not None:
+                for tag in tags[whole:]:
+                    message = message_of(tag)
+                    self._write(tag, message, _encode(message), now)
+            outbox.append_chain(tags[whole].seq, payloads[whole:] if whole else payloads)
+            if not outbox.is_sent:
+                outbox.release(outbox.last)
+        self._sent(len(tags), True, now)
+        return tags
+
+    def _make_room(self, payloads: Sequence[bytes]) -> int:
+        """For how many of these messages there is room now; then everything taken is confirmed.
+        ``Full`` if there is none."""
+        if self.failed:
+            self.require_working()
+        outbox, wanted = self._outbox, len(payloads)
+        room = min(
+            self._outbox_messages_max - (outbox.last - outbox.first + 1),
+            self._unstable_max - self.unstable,
+        )
+        left = self._outbox_bytes_max - outbox.kept_bytes
+        if room <= 0 or left <= 0:
+            self._no_room()
+        if room > wanted:
+            room = wanted
+        if room > 1 and sum(map(len, payloads)) > left:
+            sizes = accumulate(map(len, payloads))
+            room = 1 + sum(1 for _ in takewhile(left.__gt__, islice(sizes, room - 1)))
+        if self._open_events or (self._is_tagged and self.client.telling):
+            self.confirm_all()
+        return room
+
+    def _keep(self, tag: Any, message: Any, now: float) -> None:
+        """An own message: for the peers, the journal and the trace."""
         encoded = _encode(message)
-        if how or not outbox.is_sent:
-            self.exchange.keep(encoded, message)
-        else:  # the same without the calls
-            outbox.append(encoded, len(payload) + MESSAGE_BYTES_EXTRA)
+        self.exchange.keep(encoded, message)
+        self._write(tag, message, encoded, now)
+
+    def _write(self, tag: Any, message: Any, encoded: bytes, now: float) -> None:
         if self._ledger is not None:
             self._ledger.sent(tag, encoded)
         if self._trace is not None:
             self._trace.sent(self._us(now), tag, message)
-        self.counts["sent"] += 1
-        aside = getattr(message, "aside", None) if how else None
-        if aside is None or not (aside.stream or aside.to):
-            # Only what is for everyone says what was consumed; streams and multicasts do not.
+
+    def _sent(self, count: int, says_all: bool, now: float) -> None:
+        self.counts["sent"] += count
+        if says_all:
             self.unsaid = False
             self._phantom_at = None
-        if out.stable or out.k_stable:
+        if self._out.stable or self._out.k_stable:
             self._carry_out(now)
         if not self.exchange.peers:
             self._quiet(now)  # nobody else will make anything stable
-        return tag
 
     def require_working(self) -> None:
         """JournalError if this node cannot go on."""
@@ -212,12 +253,12 @@ class Application:
     @property
     def unstable(self) -> int:
         """Messages that were sent or delivered here and are not told stable."""
-        return len(self._window)
+        return self.client.past.kept if self._is_tagged else 0
 
     @property
     def has_room(self) -> bool:
         """Whether a broadcast would be taken."""
-        return self.exchange.has_room and len(self._window) < self._unstable_max
+        return self.exchange.has_room and self.unstable < self._unstable_max
 
     def _unblock(self) -> None:
         if self._blocked and self.has_room:
@@ -245,7 +286,7 @@ class Application:
                 return None
             entry = queue.popleft()
         number = self._numbers = self._numbers + 1
-        if type(entry) is not tuple:
+        if self.is_delivery(entry):
             self.client.consume(entry)
             self._open_events.append((number, DELIVERY, entry))
             flow = self.exchange.flows[entry.origin]
@@ -257,7 +298,7 @@ class Application:
             if self._flush_at is None:
                 self._quiet(now)
             return Delivered(self, number, entry)
-        kind, tag = entry
+        kind, tag = entry if type(entry) is tuple else (STABLE_EVENT, entry)
         self._open_events.append((number, kind, tag))
         if kind == KNOWN_EVENT:
             return Known(self, number, tag)
@@ -271,12 +312,17 @@ class Application:
 
         It counts as confirmed with the event before it.
         """
-        if type(entry) is tuple:
-            self._open_events.append((self._numbers, *entry))
-        else:
+        if self.is_delivery(entry):
             self.client.consume(entry)
             self._open_events.append((self._numbers, DELIVERY, entry))
             self.exchange.taken(entry.origin, entry.payload)
+        else:
+            kind, tag = entry if type(entry) is tuple else (STABLE_EVENT, entry)
+            self._open_events.append((self._numbers, kind, tag))
+
+    def is_delivery(self, entry: Any) -> bool:
+        """Whether an entry of the queue is a message to be delivered."""
+        return type(entry) is not tuple and not (self._is_tagged and entry.index >= 0)
 
     @property
     def is_plain(self) -> bool:
@@ -285,7 +331,7 @@ class Application:
             self.auto_confirm
             and self._ledger is None
             and self._trace is None
-            and self.spec.multicast  # ``tagged``
+            and self._is_tagged
             and not self._notices
         )
 
@@ -302,10 +348,10 @@ class Application:
 
     def confirm_all(self) -> None:
         """The application is done with everything that it has taken."""
-        tag = self.telling
-        if tag is not None:
-            self.telling = None
-            self.client.stabilised(tag)
+        if self._is_tagged and self.client.telling:
+            tags, self.client.telling = self.client.telling, []
+            for tag in tags:
+                self.client.stabilised(tag)
         self._confirm_up_to(self._numbers)
 
     def confirm(self, event: Event) -> None:
@@ -387,7 +433,10 @@ class Application:
             self.queue.extend([(KNOWN_EVENT, tag) for tag in out.k_stable])
             out.k_stable.clear()
         if out.stable:
-            self.queue.extend([(STABLE_EVENT, tag) for tag in out.stable])
+            stable = out.stable
+            self.queue.extend(
+                stable if self._is_tagged else [(STABLE_EVENT, tag) for tag in stable]
+            )
             if self.on_stable is not None:
                 self.on_stable(list(out.stable))
             out.stable.clear()

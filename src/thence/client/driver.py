@@ -20,14 +20,12 @@ from typing import Any
 
 from thence.client.application import Application
 from thence.client.events import Connected, Disconnected
-from thence.client.ledger import (
-    DELIVERY,
-    Ledger,
-)
+from thence.client.ledger import DELIVERY, Ledger
+from thence.engine.bursts import receive_chain
 from thence.engine.reject import DUPLICATE, Reject
 from thence.errors import JournalError, TraceError, WireError
-from thence.message import Phantom
-from thence.wire import talk
+from thence.message import Chain, Phantom
+from thence.wire import codec, talk
 
 
 class Driver(Application):
@@ -103,15 +101,18 @@ class Driver(Application):
         flow = self.exchange.flows[slot]
         if not flow.is_open or self.failed:
             return
-        messages, whole = self.exchange.arrived(slot, number, batch, now)
-        if not messages:
+        had = flow.have
+        items, whole = self.exchange.arrived(slot, number, batch, now)
+        if not items:
             return
-        count = len(messages)
-        self.engine.receive_many(slot, messages, self._out)
-        if self._out.reject:
-            messages = self._take_back(slot, messages)
-        if self._trace is not None:
-            self._trace.arrived(self._us(now), messages)
+        count = flow.have - had
+        self._receive(slot, items)
+        if self._out.reject or self._trace is not None:
+            messages = codec.messages_of(items)
+            if self._out.reject:
+                messages = self._take_back(slot, messages)
+            if self._trace is not None:
+                self._trace.arrived(self._us(now), messages)
         if self._ledger is not None:
             try:
                 self._ledger.received(slot, flow.have - count + 1, bytes(whole))
@@ -119,6 +120,16 @@ class Driver(Application):
                 self.failed = str(error)
                 return
         _complain(self._carry_out(now))
+
+    def _receive(self, slot: int, items: list[codec.BatchItem]) -> None:
+        engine, out = self.engine, self._out
+        for item in items:
+            if type(item) is not Chain:
+                engine.receive(slot, item, out)
+            elif self._is_tagged:
+                receive_chain(engine, slot, item, out)
+            else:
+                engine.receive_many(slot, item.messages(), out)
 
     def _take_back(self, slot: int, messages: list[Any]) -> list[Any]:
         """The engine refused some of these: from the first bad one on they must come again; those
@@ -136,9 +147,8 @@ class Driver(Application):
             good += 1
             out.reject.clear()
         out.reject = refused
-        held = getattr(self.engine, "pending", {})
-        waiting = [message for _, message in held.values()]
-        waiting += [each for each in (*self.queue, *out.deliver) if type(each) is not tuple]
+        waiting = self.engine.held() if self._is_tagged else []
+        waiting += [each for each in (*self.queue, *out.deliver) if self.is_delivery(each)]
         payloads = [each.payload for each in waiting if each.origin == slot]
         self.exchange.take_back(slot, len(messages) - good, payloads)
         return messages[:good]
@@ -222,8 +232,12 @@ class Driver(Application):
 
     # ---- the end of a turn -----------------------------------------------------------------------
 
-    def commit(self, now: float) -> None:
-        """Write down what happened in this turn; JournalError when that cannot be done."""
+    def commit(self, now: float, is_last: bool = False) -> None:
+        """Write down what happened in this turn; JournalError when that cannot be done.
+
+        ``is_last``: the trace ends here, so the journal must say how long it is, also when nothing
+        else is new.
+        """
         self.require_working()
         ledger, trace = self._ledger, self._trace
         try:
@@ -231,7 +245,7 @@ class Driver(Application):
         except TraceError as error:  # what the journal then says of the trace would be wrong
             self.failed = str(error)
             raise JournalError(self.failed) from error
-        full = trace is not None and trace.log.due(now)
+        full = trace is not None and (is_last or trace.log.due(now))
         if ledger is not None and (ledger.dirty or full):
             try:
                 ledger.commit(position)
@@ -248,7 +262,7 @@ class Driver(Application):
         outbox = self.exchange.outbox
         kept = [outbox.message(number) for number in range(outbox.first, outbox.last + 1)]
         unconfirmed = [tag for _, kind, tag in self._open_events if kind == DELIVERY]
-        unconfirmed += [entry for entry in self.queue if type(entry) is not tuple]
+        unconfirmed += [entry for entry in self.queue if self.is_delivery(entry)]
         have = [flow.have for flow in self.exchange.flows]
         ledger.checkpoint(outbox.first, kept, have, unconfirmed, position)
 
@@ -261,10 +275,8 @@ class Driver(Application):
         if self._trace is not None and ended and not self._trace.log.ended:
             self._trace.ended(self._us(now))
         if not self.failed:
-            self.commit(now)
+            self.commit(now, is_last=True)
         if self._trace is not None:
-            if not self.failed:
-                self._trace.log.seal(len(self._trace.log))
             self._trace.log.close()
         if self._ledger is not None:
             self._ledger.close()

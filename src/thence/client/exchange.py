@@ -13,7 +13,7 @@ from thence.client.flow import Flow
 from thence.client.outbox import Hollow, Outbox
 from thence.config.node import FlowConfig
 from thence.errors import WireError
-from thence.message import Message, Phantom, VectorMessage, hollow_form
+from thence.message import Chain, Message, Phantom, VectorMessage, hollow_form
 from thence.wire import codec, talk
 
 ACK_S: Final = 0.05
@@ -40,7 +40,7 @@ class Exchange:
         self.flows = [Flow(at, name, config, have=have[at]) for at, name in enumerate(names)]
         """By slot, this node's own place included."""
         self.peers = [flow for flow in self.flows if flow.slot != slot]
-        self.outbox = Outbox(outbox_first, is_sent=bool(self.peers))
+        self.outbox = Outbox(outbox_first, is_sent=bool(self.peers), slot=slot)
         for encoded in outbox:
             self.keep(encoded, codec.decode(encoded))
         self._said: Phantom | None = None
@@ -64,7 +64,7 @@ class Exchange:
     def has_room(self) -> bool:
         """Whether the outbox takes one more."""
         outbox = self.outbox
-        return len(outbox) < self._messages_max and outbox.bytes < self._bytes_max
+        return len(outbox) < self._messages_max and outbox.kept_bytes < self._bytes_max
 
     def behind(self) -> list[str]:
         """The members that have acknowledged least: whom a full outbox waits for."""
@@ -143,36 +143,34 @@ class Exchange:
 
     def arrived(
         self, slot: int, number: int, batch: memoryview, now: float
-    ) -> tuple[list[Message | VectorMessage], bytes | memoryview]:
-        """The messages of a batch that are new, and the batch of them.  WireError for nonsense."""
+    ) -> tuple[list[codec.BatchItem], bytes | memoryview]:
+        """What is new in a batch, and the batch of that.  WireError for nonsense."""
         flow = self.flows[slot]
-        messages = codec.decode_batch(batch)
-        size = talk.MESSAGE_BYTES_EXTRA * len(messages)
-        for message in messages:
-            if message.origin != slot:
-                raise WireError(f"a message of slot {message.origin} from slot {slot}")
-            size += len(message.payload)
+        items = codec.decode_batch(batch)
+        count, size = _measure(items, slot)
         skip = flow.have + 1 - number
         if skip < 0:
             raise WireError(f"message {number} after {flow.have}: some are missing")
         if skip:
-            repeated = _bytes_of(messages[:skip])
+            messages = codec.messages_of(items)
+            repeated = _measure(messages[:skip], slot)[1]
             flow.repeated(repeated)
-            size -= repeated
-            messages = messages[skip:]
-            if not messages:
+            items = [*messages[skip:]]
+            if not items:
                 flow.ack_at = now
                 return [], b""
-            encoded = [codec.encode(message) for message in messages]
+            count -= skip
+            size -= repeated
+            encoded = [codec.encode(message) for message in items]
             batch = memoryview(b"".join(codec.join_batch(encoded)))
-        if flow.have + len(messages) > flow.told_limit:
-            raise WireError(f"{flow.have + len(messages)} messages; {flow.told_limit} were allowed")
+        if flow.have + count > flow.told_limit:
+            raise WireError(f"{flow.have + count} messages; {flow.told_limit} were allowed")
         if flow.exceeds(size):
             raise WireError(f"{size} more bytes of messages than were allowed")
-        flow.arrived(len(messages), size)
+        flow.arrived(count, size)
         if flow.ack_at is None:
             flow.ack_at = now + ACK_S
-        return messages, batch
+        return items, batch
 
     def take_back(self, slot: int, count: int, waiting: Sequence[bytes]) -> None:
         """The last so many messages that arrived do not count: the first of them is no good.
@@ -207,6 +205,17 @@ class Exchange:
         return [flow.ack_at for flow in self.peers if flow.ack_at is not None]
 
 
-def _bytes_of(messages: Sequence[Message | VectorMessage]) -> int:
-    sizes = [len(each.payload) for each in messages]
-    return sum(sizes) + talk.MESSAGE_BYTES_EXTRA * len(sizes)
+def _measure(items: Sequence[codec.BatchItem], slot: int) -> tuple[int, int]:
+    """How many messages there are, and what they count towards ``limit_bytes``; WireError if one
+    is not of that slot."""
+    count = size = 0
+    for item in items:
+        if item.origin != slot:
+            raise WireError(f"a message of slot {item.origin} from slot {slot}")
+        if type(item) is Chain:
+            count += len(item.payloads)
+            size += sum(map(len, item.payloads))
+        else:
+            count += 1
+            size += len(item.payload)  # type: ignore[union-attr]
+    return count, size + talk.MESSAGE_BYTES_EXTRA * count

@@ -18,26 +18,24 @@ from thence.causal.dot import Dot
 from thence.client.driver import Driver
 from thence.client.events import Event
 from thence.client.handing import hand_over
-from thence.client.runtime import Runtime
 from thence.client.station import DEFAULT_GROUP, Station, node_config
 from thence.client.status import LagMeter
-from thence.client.waiters import Waiters, fail, wake
+from thence.client.waiters import fail, wake
+from thence.client.waiting import Waiting
 from thence.config import NodeConfig
 from thence.engine.base import EngineOptions
-from thence.errors import Full, JournalError, LocalProtocolError, ThenceError
+from thence.engine.bursts import Callbacks
+from thence.errors import Full, JournalError, LocalProtocolError
 
 Callback = Callable[[Any], None]
 
 
-class Group:
+class Group(Waiting):
     """One group, in one event loop.
 
     ``async with Group("a", listen="tcp://127.0.0.1:7001", peers={"b": "tcp://127.0.0.1:7002"}) as
     group: await group.broadcast(b"hello")``
     """
-
-    _driver: Driver
-    _runtime: Runtime
 
     def __init__(
         self,
@@ -62,18 +60,10 @@ class Group:
 
     def _prepare(self) -> None:
         self._something = asyncio.Event()
-        self._room: Waiters = []
-        self._stable: dict[Any, Waiters] = {}
-        self._known: list[tuple[Any, int, asyncio.Future[None]]] = []
-        self._turns: Waiters = []
-        """Done at the end of the turn."""
-        self._broken: Waiters = []
-        self._on_deliver: Callback | None = None
-        self._on_stable: Callback | None = None
+        self._prepare_waiting()
+        self._calls = Callbacks()
         self._meter: LagMeter | None = None
         self._sample_at: float | None = None
-        self._closing = False
-        self._closed = False
 
     @classmethod
     def of(cls, driver: Driver, station: Station) -> Group:
@@ -93,8 +83,8 @@ class Group:
             self._meter = station.status.meter(driver.group)
         if station.config.trace.folder is not None and station.config.trace.sample_s:
             self._sample_at = self._runtime.now
-        driver.on_room = self._wake_room
-        driver.on_stable = self._wake_stable
+        driver.on_room = lambda: wake(self._room)
+        driver.on_stable = self._became_stable
         if not driver.is_journaled:
             # What callbacks send then leaves in the same turn.  With a journal they are told what
             # is written down, and so one turn later.
@@ -225,6 +215,33 @@ class Group:
         runtime.turn()
         return tag
 
+    async def broadcast_many(self, payloads: Sequence[bytes]) -> list[Any]:
+        """``broadcast`` each of these, in this order; their tags.  Cheaper than one by one.
+
+        It takes as many as there is room for, and waits for more.
+        """
+        tags: list[Any] = []
+        while len(tags) < len(payloads):
+            self._must_be_open()
+            try:
+                tags += self._driver.broadcast_many(payloads[len(tags) :], self._runtime.now)
+                self._runtime.turn()
+            except Full:
+                await self.until_room()
+        if self._driver.is_journaled:
+            await self._runtime.committed()
+            self._driver.require_working()
+        return tags
+
+    def try_broadcast_many(self, payloads: Sequence[bytes]) -> list[Any]:
+        """The same without waiting: the tags of those for which there was room, from the first on;
+        ``Full`` if there was none."""
+        if self._closing:
+            self._must_be_open()
+        tags = self._driver.broadcast_many(payloads, self._runtime.now)
+        self._runtime.turn()
+        return tags
+
     async def send(self, payload: bytes, to: Iterable[str]) -> Any:
         """Send a message to some members, in causal order with everything else; its tag.
 
@@ -286,19 +303,22 @@ class Group:
     def auto_confirm(self, on: bool) -> None:
         self._driver.auto_confirm = on
 
-    def on_deliver(self, callback: Callback | None) -> None:
-        """Have this called with each delivered tag, as it comes; then do not take events."""
-        self._on_deliver = callback
+    def on_deliver(self, callback: Callback | None, many: bool = False) -> None:
+        """Have this called with each delivered tag, as it comes; then do not take events.
+
+        ``many``: with a list of tags, all that have come; what it sends is after all of them.
+        """
+        self._calls.deliver, self._calls.deliver_many = callback, many
         self._runtime.turn()
 
-    def on_stable(self, callback: Callback | None) -> None:
+    def on_stable(self, callback: Callback | None, many: bool = False) -> None:
         """The same for stable tags."""
-        self._on_stable = callback
+        self._calls.stable, self._calls.stable_many = callback, many
         self._runtime.turn()
 
     def _pump(self) -> None:
         runtime = self._runtime
-        if hand_over(self._driver, runtime.now, self._on_deliver, self._on_stable, self._failed):
+        if hand_over(self._driver, runtime.now, self._calls, self._failed):
             runtime.turn()
 
     def _failed(self, error: Exception) -> None:
@@ -306,53 +326,6 @@ class Group:
         self._runtime.loop.call_exception_handler(
             {"message": f"a callback of the group {self.name} failed", "exception": error}
         )
-
-    # ---- waiting ---------------------------------------------------------------------------------
-
-    async def until_room(self) -> None:
-        """After ``Full``: until it is worth another try."""
-        waiter = self._runtime.loop.create_future()
-        self._room.append(waiter)
-        await waiter
-
-    async def until_stable(self, tag: Any) -> None:
-        """Until this message is known to be stable here."""
-        self._must_have("tagged")
-        if self._driver.is_stable(tag):
-            return
-        waiter = self._runtime.loop.create_future()
-        self._stable.setdefault(tag, []).append(waiter)
-        await waiter
-
-    async def until(self, tag: Any, k: int) -> None:
-        """Until at least ``k`` members, this one included, are known to have consumed it."""
-        self._must_have("tagged")
-        if not 1 <= k <= len(self.members):
-            raise LocalProtocolError(f"k is 1 to {len(self.members)}, the members of the group")
-        if self._driver.known_by(tag) >= k:
-            return
-        waiter = self._runtime.loop.create_future()
-        self._known.append((tag, k, waiter))
-        await waiter
-
-    async def until_connected(self, *members: str) -> None:
-        """Until these members (default: all) can be reached at the same time."""
-        wanted = {*members} or {*self.members} - {self.node}
-        while not wanted <= {*self.connected}:
-            if self._closed:
-                raise self._closed_error()
-            turn = self._runtime.loop.create_future()
-            self._turns.append(turn)
-            await turn
-
-    async def until_broken(self) -> None:
-        """Until this node cannot go on: JournalError then.  Returns when the group is closed."""
-        if self._driver.failed:
-            raise JournalError(self._driver.failed)
-        if not self._closed:
-            waiter = self._runtime.loop.create_future()
-            self._broken.append(waiter)
-            await waiter
 
     # ---- the end ---------------------------------------------------------------------------------
 
@@ -397,7 +370,7 @@ class Group:
             return
         if ended and not self._driver.failed:
             self._driver.flush(self._runtime.now)
-            if self._on_deliver is not None or self._on_stable is not None:
+            if self._calls.any():
                 self._pump()
             if self._sample_at is not None:
                 self._driver.sample(self._runtime.now)
@@ -406,11 +379,9 @@ class Group:
         try:
             self._driver.close(self._runtime.now, ended)
         finally:
-            fail([w for some in self._stable.values() for w in some], error)
-            fail([w for _, _, w in self._known], error)
+            self._fail_waiters(error)
             wake(self._turns)
             wake(self._broken)
-            fail(self._room, error)
             self._something.set()
 
     # ---- inside ----------------------------------------------------------------------------------
@@ -419,20 +390,11 @@ class Group:
         if self._closing:
             raise self._closed_error()
 
-    def _closed_error(self) -> ThenceError:
-        if "_driver" in self.__dict__ and self._driver.failed:
-            return JournalError(self._driver.failed)
-        return LocalProtocolError(f"the group {self.name} is closed, or about to be")
-
-    def _must_have(self, engine: str) -> None:
-        if self._driver.spec.name != engine:
-            raise LocalProtocolError(f"only the engine {engine} can say that of a message")
-
     def _hand_over(self) -> None:
         driver = self._driver
         if self._closed or driver.failed or not driver.has_events:
             return
-        if self._on_deliver is not None or self._on_stable is not None:
+        if self._calls.any():
             self._pump()
         else:
             self._something.set()
@@ -457,34 +419,14 @@ class Group:
 
     def _break(self) -> None:
         """This node cannot go on: everybody who waits is told."""
-        error = JournalError(self._driver.failed)
-        fail(self._room, error)
-        fail([w for some in self._stable.values() for w in some], error)
-        fail([w for _, _, w in self._known], error)
-        fail(self._broken, error)
+        self._fail_waiters(JournalError(self._driver.failed))
+        fail(self._broken, JournalError(self._driver.failed))
         self._something.set()  # taking an event raises it too
 
-    def _wake_room(self) -> None:
-        wake(self._room)
-
-    def _wake_stable(self, tags: list[Any]) -> None:
+    def _became_stable(self, tags: list[Any]) -> None:
         if self._meter is not None:
             self._meter.stable(tags, self._runtime.now)
-        if not self._stable:
-            return
-        for tag in tags:
-            wake(self._stable.pop(tag, []))
-
-    def _wake_known(self) -> None:
-        still = []
-        for tag, k, waiter in self._known:
-            if waiter.done():
-                continue
-            if self._driver.known_by(tag) >= k:
-                waiter.set_result(None)
-            else:
-                still.append((tag, k, waiter))
-        self._known = still
+        self._wake_stable(tags)
 
 
 def _how(after: Iterable[Any] | None, ordered: bool, stream: str) -> dict[str, Any]:

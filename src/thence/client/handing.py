@@ -1,7 +1,7 @@
-"""Handing everything that waits to an application's callbacks, without an event for each.
+"""Handing everything that waits to an application's callbacks.
 
-What ``Driver.take`` does one event at a time, for the common case in one loop: engine ``tagged``,
-no journal, no trace, everything confirmed as it is taken.  The rest goes through ``take``.
+In one loop for the common case (engine/bursts.py): engine ``tagged``, no journal, no trace,
+everything confirmed as it is taken.  The rest goes through ``Driver.take``, event by event.
 """
 
 from __future__ import annotations
@@ -11,17 +11,15 @@ from typing import Any
 
 from thence.client.driver import Driver
 from thence.client.events import Delivered, Stable
-from thence.client.ledger import STABLE_EVENT
+from thence.engine.bursts import Callbacks, Handed, hand
 from thence.wire.talk import MESSAGE_BYTES_EXTRA
 
 Callback = Callable[[Any], None]
 Failed = Callable[[Exception], None]
 
 
-def hand_over(
-    driver: Driver, now: float, deliver: Callback | None, stable: Callback | None, failed: Failed
-) -> bool:
-    """Take every event, and call these with the tags of deliveries and of stable messages.
+def hand_over(driver: Driver, now: float, calls: Callbacks, failed: Failed) -> bool:
+    """Take every event, and call the callbacks with the tags of deliveries and stable messages.
 
     ``failed`` is told what a callback raised, and the next event is taken.  Whether there was any.
     """
@@ -29,77 +27,40 @@ def hand_over(
     while driver.has_events:
         took = True
         if driver.is_plain:
-            _many(driver, now, deliver, stable, failed)
+            _many(driver, now, calls, failed)
         else:
-            _one(driver, now, deliver, stable, failed)
+            _one(driver, now, calls, failed)
     if took and driver.auto_confirm:
         driver.take(now)  # nothing is there: it confirms the last
     return took
 
 
-def _one(
-    driver: Driver, now: float, deliver: Callback | None, stable: Callback | None, failed: Failed
-) -> None:
+def _one(driver: Driver, now: float, calls: Callbacks, failed: Failed) -> None:
     event = driver.take(now)
     try:
         if type(event) is Delivered:
-            if deliver is not None:
-                deliver(event.tag)
-        elif type(event) is Stable and stable is not None:
-            stable(event.tag)
+            if calls.deliver is not None:
+                calls.deliver([event.tag] if calls.deliver_many else event.tag)
+        elif type(event) is Stable and calls.stable is not None:
+            calls.stable([event.tag] if calls.stable_many else event.tag)
     except Exception as error:
         failed(error)
 
 
-def _many(
-    driver: Driver, now: float, deliver: Callback | None, stable: Callback | None, failed: Failed
-) -> None:
+def _many(driver: Driver, now: float, calls: Callbacks, failed: Failed) -> None:
     """Deliveries and stable messages, up to the first event of another kind; then that one."""
-    client, queue, flows = driver.client, driver.queue, driver.exchange.flows
-    consume, stabilised, popleft = client.consume, client.stabilised, queue.popleft
-    speaks = driver.speaks
-    delivered = told = 0
-    is_telling = False
+    flows = driver.exchange.flows
+    handed = Handed(len(flows))
     driver.confirm_all()
     try:
-        while queue:
-            entry = popleft()
-            if type(entry) is tuple:
-                kind, tag = entry
-                if kind != STABLE_EVENT or tag.aside is not None:
-                    queue.appendleft(entry)
-                    break
-                told += 1
-                if stable is not None:
-                    is_telling = True
-                    driver.telling = tag  # a broadcast of the callback confirms it
-                    try:
-                        stable(tag)
-                    except Exception as error:
-                        failed(error)
-                    if driver.telling is None:
-                        continue
-                stabilised(tag)
-            elif entry.aside is None:
-                if is_telling:
-                    is_telling = False
-                    driver.telling = None
-                delivered += 1
-                consume(entry)
-                flow = flows[entry.origin]
-                flow.held -= 1
-                flow.held_bytes -= len(entry.payload) + MESSAGE_BYTES_EXTRA
-                driver.unsaid = speaks
-                if deliver is not None:
-                    try:
-                        deliver(entry)
-                    except Exception as error:
-                        failed(error)
-            else:
-                queue.appendleft(entry)
-                break
+        hand(driver.client, driver.queue, calls, failed, handed)
     finally:
-        driver.telling = None
-        driver.handed(delivered, told, now)
-    if queue:
-        _one(driver, now, deliver, stable, failed)
+        if handed.delivered:
+            for flow, count, size in zip(flows, handed.messages, handed.bytes, strict=True):
+                flow.held -= count
+                flow.held_bytes -= size + MESSAGE_BYTES_EXTRA * count
+        if handed.is_unsaid:
+            driver.unsaid = driver.speaks
+        driver.handed(handed.delivered, handed.told, now)
+    if driver.queue:
+        _one(driver, now, calls, failed)

@@ -181,7 +181,7 @@ class Ledger:
     ) -> None:  # fmt: skip
         """Replace all records by what they amount to.  ``ready``: delivered, not confirmed."""
         self._events.clear()  # their effect is in the state
-        pending = [message for _, message in sorted(self._engine.pending.values(), key=_arrival)]
+        pending = self._engine.held()
         state = export_state(self._client, self._engine, self.confirmed, list(self._known.values()))
         made = _encode(
             Checkpoint(
@@ -268,7 +268,7 @@ class _Recovery:
 
     def _carry_out(self, entry: Entry) -> None:
         if isinstance(entry, Received):
-            batch = codec.decode_batch(entry.batch)
+            batch = codec.messages_of(codec.decode_batch(entry.batch))
             self._receive(entry.slot, batch)
             self.found.have[entry.slot] = entry.number + len(batch) - 1
         elif isinstance(entry, Confirmed):
@@ -302,7 +302,7 @@ class _Recovery:
             self.client.consume(tag)
             self.confirmed.take(tag)
             return
-        tag = self.client.past.window[packed]
+        tag = self.client.past.rows[packed >> SEQ_BITS][packed]
         if kind == KNOWN_EVENT:
             self.known[packed] = tag
             self.engine.knowledge.k_told.add(packed)
@@ -345,10 +345,6 @@ def latest_dots(client: Tagger, confirmed: ConfirmedFrontier) -> tuple[list[Dot]
     taken = sorted(past.dot_of(packed) for packed in reached.values())
     told = {k: first.get(k, packed + 1) - 1 for k, packed in reached.items() if k < STREAM_BASE}
     return taken, sorted(past.dot_of(packed) for packed in told.values() if packed & SEQ_MAX)
-
-
-def _arrival(entry: tuple[int, Message]) -> int:
-    return entry[0]
 
 
 def _impossible(why: str) -> JournalError:

@@ -1,16 +1,22 @@
 """What a node has sent and not everybody has acknowledged: encoded once, kept until then.
 
 Messages have link numbers 1, 2, 3, ... in the order in which they were sent.  A peer is sent them
-in order, from what it has on.
+in order, from what it has on.  Of messages that come right after the one before them only the
+payload is kept: they travel as chains (``message.Chain``).
 """
 
 from __future__ import annotations
 
+from bisect import bisect_right
+from collections.abc import Sequence
+from itertools import accumulate
 from typing import Final
 
 import msgspec
 
-from thence.wire.codec import BATCH_MESSAGES_MAX, join_batch
+from thence.causal.dot import SEQ_BITS
+from thence.message import Chain, Message
+from thence.wire.codec import BATCH_MESSAGES_MAX, encode, join_batch
 from thence.wire.talk import MESSAGE_BYTES_EXTRA
 
 SHRINK_MESSAGES: Final = 1024
@@ -29,17 +35,20 @@ class Hollow(msgspec.Struct, frozen=True):
 class Outbox:
     """The messages from ``first`` on, in order."""
 
-    def __init__(self, first: int = 1, is_sent: bool = True) -> None:
+    def __init__(self, first: int = 1, is_sent: bool = True, slot: int = 0) -> None:
+        self._slot = slot  # of this node
         self.first = first
         """The number of the first that is kept."""
-        self.bytes = 0
-        """Of the messages that are kept, encoded."""
         self.is_sent = is_sent
         """Whether there is anybody to send to."""
         self.last = first - 1
         """The number of the last message, or of the one before ``first``."""
         self._messages: list[bytes] = []
-        self._sizes: list[int] = []  # as both ends count them (talk.message_bytes)
+        self._seqs: list[int] = []  # of those whose payload is kept; 0 for the others
+        # What all messages before each one add up to, and what all do: as both ends count them
+        # (talk.message_bytes), and as they are kept.
+        self._sizes: list[int] = [0]
+        self._bytes: list[int] = [0]
         self._gone = 0  # released, and still at the front of the lists
         self._hollow: dict[int, Hollow] = {}
 
@@ -47,30 +56,47 @@ class Outbox:
         """How many are kept."""
         return self.last - self.first + 1
 
+    @property
+    def kept_bytes(self) -> int:
+        """Of the messages that are kept."""
+        return self._bytes[-1] - self._bytes[self._gone]
+
     def append(self, encoded: bytes, size: int, hollow: Hollow | None = None) -> int:
         """Keep a message; its number.  ``size`` is what it counts towards a peer's limit."""
         self._messages.append(encoded)
-        self._sizes.append(size)
-        self.bytes += len(encoded)
+        self._seqs.append(0)
+        self._sizes.append(self._sizes[-1] + size)
+        self._bytes.append(self._bytes[-1] + len(encoded))
         number = self.last = self.last + 1
         if hollow is not None:
             self._hollow[number] = hollow
         return number
+
+    def append_chain(self, seq: int, payloads: Sequence[bytes]) -> None:
+        """Keep messages from ``seq`` on, each right after the one before it."""
+        count = len(payloads)
+        lengths = list(map(len, payloads))
+        self._messages += payloads
+        self._seqs += range(seq, seq + count)
+        self._bytes += accumulate(lengths, initial=self._bytes.pop())
+        sizes = map(MESSAGE_BYTES_EXTRA.__add__, lengths)
+        self._sizes += accumulate(sizes, initial=self._sizes.pop())
+        self.last += count
 
     def release(self, number: int) -> None:
         """Everybody has what is up to this number."""
         count = number - self.first + 1
         if count <= 0:
             return
-        gone = self._gone
-        self.bytes -= sum(map(len, self._messages[gone : gone + count]))
         if self._hollow:
             for each in range(self.first, number + 1):
                 self._hollow.pop(each, None)
         self._gone += count
         self.first = number + 1
-        if self._gone >= SHRINK_MESSAGES and 2 * self._gone >= len(self._messages):
-            del self._messages[: self._gone], self._sizes[: self._gone]
+        gone = self._gone
+        if gone >= SHRINK_MESSAGES and 2 * gone >= len(self._messages):
+            for kept in (self._messages, self._seqs, self._sizes, self._bytes):
+                del kept[:gone]
             self._gone = 0
 
     def reach(
@@ -79,41 +105,71 @@ class Outbox:
         """How far one frame goes for a peer that has everything before ``number``.
 
         Up to the number ``limit``, within ``room`` bytes of the peer's and ``batch_bytes`` of
-        ours.  (the last number, what it takes of the room); the last is below ``number`` when
-        nothing fits.
+        ours, which the first message may exceed.  (the last number, what it takes of the room);
+        the last is below ``number`` when nothing fits.
         """
         at = number - self.first + self._gone
-        end = min(limit - self.first + self._gone + 1, len(self._sizes), at + BATCH_MESSAGES_MAX)
-        taken = total = 0
-        sizes, messages = self._sizes, self._messages
-        for position in range(at, end):
-            size = sizes[position]
-            if self._hollow:
-                hollow = self._hollow.get(number + position - at)
-                if hollow is not None and slot not in hollow.to:
-                    size = MESSAGE_BYTES_EXTRA
-            total += len(messages[position])
-            if taken + size > room or (taken and total > batch_bytes):
-                end = position
-                break
+        last_at = limit - self.first + self._gone
+        end = min(last_at + 1, len(self._messages), at + BATCH_MESSAGES_MAX)
+        sizes, kept = self._sizes, self._bytes
+        if kept[end] - kept[at] > batch_bytes:
+            end = max(at + 1, bisect_right(kept, kept[at] + batch_bytes, at, end) - 1)
+        if self._hollow:
+            return self._reach_hollow(number, number + end - at - 1, room, slot)
+        if sizes[end] - sizes[at] > room:
+            end = bisect_right(sizes, sizes[at] + room, at, end) - 1
+        return number + end - at - 1, sizes[end] - sizes[at]
+
+    def _reach_hollow(self, number: int, last: int, room: int, slot: int) -> tuple[int, int]:
+        """The same where some are for some members only: to the others they are smaller."""
+        taken = 0
+        at = number - self.first + self._gone
+        for each in range(number, last + 1):
+            size = self._sizes[at + 1] - self._sizes[at]
+            hollow = self._hollow.get(each)
+            if hollow is not None and slot not in hollow.to:
+                size = MESSAGE_BYTES_EXTRA
+            if taken + size > room:
+                return each - 1, taken
             taken += size
-        return number + end - at - 1 if end > at else number - 1, taken
+            at += 1
+        return last, taken
 
     def batch(self, number: int, last: int, slot: int) -> tuple[list[bytes], bool]:
         """The parts of a batch (codec.join_batch) from ``number`` to ``last`` for a peer, and
         whether all peers get the same."""
-        if self._hollow and any(each in self._hollow for each in range(number, last + 1)):
-            chosen = [self._for_slot(each, slot) for each in range(number, last + 1)]
-            return join_batch(chosen), False
+        is_for_all = True
+        items: list[bytes] = []
         at = number - self.first + self._gone
-        return join_batch(self._messages[at : at + last - number + 1]), True
+        end = at + last - number + 1
+        seqs, messages = self._seqs, self._messages
+        while at < end:
+            seq = seqs[at]
+            if seq:
+                chain_end = at + 1
+                if seqs[end - 1] == seq + end - 1 - at and 0 not in seqs[at:end]:
+                    chain_end = end  # numbers only go up, so none is left out
+                while chain_end < end and seqs[chain_end] == seq + chain_end - at:
+                    chain_end += 1
+                items.append(encode(Chain(self._slot, seq, messages[at:chain_end])))
+                at = chain_end
+                continue
+            encoded = messages[at]
+            if self._hollow:
+                hollow = self._hollow.get(at + self.first - self._gone)
+                if hollow is not None:
+                    is_for_all = False
+                    if slot not in hollow.to:
+                        encoded = hollow.encoded
+            items.append(encoded)
+            at += 1
+        return join_batch(items), is_for_all
 
     def message(self, number: int) -> bytes:
-        """One of the messages that are kept."""
-        return self._messages[number - self.first + self._gone]
-
-    def _for_slot(self, number: int, slot: int) -> bytes:
-        hollow = self._hollow.get(number)
-        if hollow is None or slot in hollow.to:
-            return self.message(number)
-        return hollow.encoded
+        """One of the messages that are kept, encoded."""
+        at = number - self.first + self._gone
+        kept, seq = self._messages[at], self._seqs[at]
+        if not seq:
+            return kept
+        before = (self._slot << SEQ_BITS) + seq - 1
+        return encode(Message(self._slot, seq, (before,), kept))

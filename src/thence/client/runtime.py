@@ -27,6 +27,9 @@ from thence.transport.registry import TransportOptions, make_transport
 from thence.transport.stream import Turn
 from thence.transport.watch import Limits
 
+TIMER_S: Final = 0.001
+"""Timers of uvloop are this coarse: one that is set for a moment sooner rings at once, and again
+and again until that moment."""
 BUSY_S: Final = 0.001
 """A node that let something out less than this ago is busy: then a turn of it may last longer."""
 ROUNDS_MAX: Final = 8
@@ -190,7 +193,7 @@ class Runtime:
             if self._timer is not None:
                 self._timer.cancel()
             self._timer_at = due
-            self._timer = self.loop.call_at(due, self._ring)
+            self._timer = self.loop.call_at(due + TIMER_S, self._ring)
 
     def _ring(self) -> None:
         self._timer = None
@@ -198,7 +201,7 @@ class Runtime:
         if due is not None and due > self.loop.time() and not self._stopped:
             # A turn has done it meanwhile.
             self._timer_at = due
-            self._timer = self.loop.call_at(due, self._ring)
+            self._timer = self.loop.call_at(due + TIMER_S, self._ring)
         else:
             self.turn()
 

@@ -98,9 +98,6 @@ class FlowConfig(Checked, frozen=True):
     credit_bytes: Annotated[
         int, About("bytes that each peer may send ahead of what was taken here", KIB, BYTES_MAX)
     ] = 32 * MIB
-    events_max: Annotated[int, About("events that wait for the application", 1, MESSAGES_MAX)] = (
-        65_536
-    )
     unstable_messages_max: Annotated[
         int, About("messages delivered here and not yet known to be stable", 1, MESSAGES_MAX)
     ] = 1_048_576

@@ -21,8 +21,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from thence.causal.dot import SEQ_BITS, SEQ_MAX
+from thence.engine.aside import TagAside
 from thence.engine.streams import STREAM_BASE
-from thence.engine.tag import Tag, TagAside
+from thence.engine.tag import Tag
 from thence.message import Phantom
 
 
@@ -30,12 +31,32 @@ class Frontier:
     """The latest dots, and what messages of streams hide of them."""
 
     def __init__(self) -> None:
-        self.context: set[int] = set()
-        """The latest dots on the default stream."""
+        self._context: set[int] = set()
+        self._tip = -1  # one more dot of the context: it moves with a chain of messages
         self.hidden: set[int] = set()
         """Dots of the default stream that only a message of a stream comes after."""
         self.stream_context: set[int] = set()
         """The latest dots on streams, by the local number of the stream."""
+
+    @property
+    def context(self) -> set[int]:
+        """The latest dots on the default stream."""
+        if self._tip >= 0:
+            self._context.add(self._tip)
+            self._tip = -1
+        return self._context
+
+    @context.setter
+    def context(self, dots: set[int]) -> None:
+        self._context = dots
+        self._tip = -1
+
+    def is_only(self, packed: int) -> bool:
+        """Whether the next message will name this dot and nothing else."""
+        context = self.context
+        if self.hidden or self.stream_context:
+            return False
+        return len(context) == 1 and packed in context
 
     def take(self, tag: Tag) -> None:
         """A message that was taken, or an own one on a stream."""
@@ -43,9 +64,14 @@ class Frontier:
         if aside is not None:
             self._take_aside(tag, aside)
             return
+        packed = tag.packed
+        if tag.named is None and packed - 1 == self._tip and not self.hidden:
+            self._tip = packed
+            return
         raw_context = tag.raw_context
         self.context.difference_update(raw_context)
-        self.context.add(tag.packed)
+        self.context.discard(packed - 1)  # a peer may forget to name its own
+        self._tip = packed
         if self.hidden:
             self.hidden.difference_update(raw_context)
 
@@ -107,6 +133,7 @@ class Frontier:
             self.stream_context.add(tag.packed)
             return
         self.context.difference_update(tag.raw_context)
+        self.context.discard(tag.packed - 1)
         self.hidden.difference_update(tag.raw_context)
         self.hidden.difference_update(aside.hidden)
         self.stream_context.difference_update(aside.context)

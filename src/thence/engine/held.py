@@ -1,11 +1,14 @@
-"""A message at the front of its origin that has to wait.
+"""Messages that have to wait: one at the front of its origin, and chains behind such ones.
 
 Compiled by mypyc together with the flagship; plain Python when not compiled.
 """
 
 from __future__ import annotations
 
-from thence.message import Message
+from bisect import bisect_right
+
+from thence.causal.dot import SEQ_BITS
+from thence.message import Chain, Message
 
 
 class Held:
@@ -22,6 +25,51 @@ class Held:
         """The one dot it watches."""
         self.next: Held | None = None
         """The one that began to watch the same dot before it."""
+
+
+class HeldChains:
+    """Chains whose first message waits for the one before it.  Of one origin they do not overlap
+    and come in order, so each is found by its first dot."""
+
+    def __init__(self) -> None:
+        self.count = 0
+        """How many messages there are."""
+        self.by_first: dict[int, tuple[int, Chain]] = {}
+        """With the order of arrival, by the first dot."""
+        self._firsts: dict[int, list[int]] = {}
+
+    def add(self, arrival: int, first: int, chain: Chain) -> None:
+        """Hold a chain that is after all of its origin that are held."""
+        self.by_first[first] = (arrival, chain)
+        self._firsts.setdefault(first >> SEQ_BITS, []).append(first)
+        self.count += len(chain.payloads)
+
+    def pop(self, first: int) -> tuple[int, Chain]:
+        """Let go of the chain that begins with this dot: the first of its origin."""
+        found = self.by_first.pop(first)
+        firsts = self._firsts[first >> SEQ_BITS]
+        firsts.remove(first)
+        if not firsts:
+            del self._firsts[first >> SEQ_BITS]
+        self.count -= len(found[1].payloads)
+        return found
+
+    def has(self, packed: int) -> bool:
+        """Whether a message is in one of them."""
+        firsts = self._firsts.get(packed >> SEQ_BITS)
+        at = 0 if firsts is None else bisect_right(firsts, packed)
+        if firsts is None or not at:
+            return False
+        first = firsts[at - 1]
+        size: int = len(self.by_first[first][1].payloads)
+        return packed < first + size
+
+    def dots(self) -> list[int]:
+        """Of all messages."""
+        found: list[int] = []
+        for first, (_, chain) in self.by_first.items():
+            found.extend(range(first, first + len(chain.payloads)))
+        return found
 
 
 def missing_dots(watchers: dict[int, Held]) -> dict[int, int]:

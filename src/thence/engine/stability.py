@@ -100,6 +100,8 @@ class Stability:
                 know = tag.know
                 if know != tag.pushed:
                     tag.pushed = know
+                    if tag.previous is not None:
+                        tag.previous.know |= know
                     for before in tag.before:
                         before.know |= know
         if self.k:
@@ -122,10 +124,11 @@ class Stability:
         """Take these as stable without a word: all members know them (``Tagged.settle``)."""
         settled: dict[int, Tag] = {}
         for tag in tags:
-            known = self.past.window.get(tag.packed)
+            known = self.past.known(tag.packed)
             if known is not tag or tag.index < 0 or tag.packed >> SEQ_BITS >= STREAM_BASE:
                 raise LocalProtocolError(f"{tag} cannot be stable: not consumed here, or forgotten")
-            for before in tag.before:
+            previous = () if tag.previous is None else (tag.previous,)
+            for before in (*tag.before, *previous):
                 # Knowledge of a stable message goes no further, so nothing before it may need it.
                 if before.pushed != STABLE and before.gone < 0 and before.packed not in settled:
                     raise LocalProtocolError(f"{tag} cannot be stable before {before} is")
@@ -174,6 +177,10 @@ class Stability:
             total = know + know1 + know2  # lanes only grow, so the sum tells whether one did
             if total != tag.pushed:
                 tag.pushed = total
+                if tag.previous is not None:
+                    tag.previous.know |= know
+                    tag.previous.know1 |= know1
+                    tag.previous.know2 |= know2
                 for before in tag.before:
                     before.know |= know
                     before.know1 |= know1
@@ -207,7 +214,7 @@ class Stability:
                     d = newest[k]
                     if delivered[k] >= d:
                         del newest[k]
-                        tag = self.past.window.get(d)
+                        tag = self.past.rows[k].get(d)
                         if tag is not None:
                             tag.mark(j)
                 if not newest:

@@ -29,6 +29,7 @@ import msgspec
 
 from thence.causal.dot import SEQ_BITS, SEQ_MAX, Dot
 from thence.causal.members import Members
+from thence.engine.aside import TagAside
 from thence.engine.streams import STREAM_BASE, StreamNames
 from thence.errors import ForgottenTagError, LocalProtocolError, UnknownTagError
 
@@ -48,8 +49,13 @@ class Past(StreamNames):
         self.members = members
         self.forgets = forgets
         """False without stability: tags are gone at once, which says nothing of their order."""
-        self.window: dict[int, Tag] = {}
-        """Delivered or sent, and not forgotten, by packed dot."""
+        self.rows: list[dict[int, Tag]] = [{} for _ in members.names]
+        """Delivered or sent, and not forgotten: by slot, by packed dot.  A dictionary for each
+        slot, because packed dots with the same number collide in a common one."""
+        self.stream_row: dict[int, Tag] = {}
+        """The same for all streams."""
+        self.kept = 0
+        """How many there are in ``rows``."""
         self.unsent: dict[int, Tag] = {}
         """Tagged by the client, and not yet taken by the middleware."""
         self.clock = 0
@@ -63,6 +69,14 @@ class Past(StreamNames):
         """By stream: the newest dot dropped by its bound, not by stability, and its index."""
         self.hollows = False
         """Something was ordered here that was not for this node; never false again."""
+
+    @property
+    def window(self) -> dict[int, Tag]:
+        """Delivered or sent, and not forgotten, by packed dot; a copy."""
+        found = dict(self.stream_row)
+        for row in self.rows:
+            found.update(row)
+        return found
 
     def node_of(self, packed: int) -> str:
         """The readable origin: ``b``, ``b#2`` or ``b/stream``."""
@@ -91,7 +105,7 @@ class Past(StreamNames):
         """Remember a message of a stream, forgetting the oldest of its stream past the bound."""
         kept = self.stream_windows.setdefault(tag.packed >> SEQ_BITS, deque())
         kept.append(tag)
-        self.window[tag.packed] = tag
+        self.stream_row[tag.packed] = tag
         while len(kept) > STREAM_WINDOW_MAX:
             old = kept.popleft()
             self.lost[old.packed >> SEQ_BITS] = (old.packed, old.index)
@@ -101,7 +115,7 @@ class Past(StreamNames):
     def _drop_of_stream(self, tag: Tag) -> None:
         tag.gone = self.clock
         tag.payload = b""
-        self.window.pop(tag.packed, None)
+        self.stream_row.pop(tag.packed, None)
 
     def _raise_base(self) -> None:
         # Looking for the oldest tag costs the window's size: done once per that many ticks.
@@ -143,6 +157,8 @@ class Past(StreamNames):
             # Messages of one stream are ordered among themselves without naming each other.
             named = (*tag.raw_context, *named, tag.packed - 1)
         found = [before for before in tag.before if before.gone < 0]
+        if tag.previous is not None and tag.previous.gone < 0:
+            found.append(tag.previous)
         for packed in named:
             known = self.known(packed)
             if known is not None:
@@ -164,7 +180,9 @@ class Past(StreamNames):
 
     def known(self, packed: int) -> Tag | None:
         """The tag of an unforgotten message."""
-        tag = self.window.get(packed)
+        k = packed >> SEQ_BITS
+        row = self.stream_row if k >= STREAM_BASE else self.rows[k]
+        tag = row.get(packed)
         return self.unsent.get(packed) if tag is None else tag
 
     def precedes(self, a: Tag, b: Tag) -> bool:
@@ -223,28 +241,6 @@ class Answers:
         """Below this index an ancestor may be missing: a message between was dropped."""
 
 
-class TagAside:
-    """What only tags need that have to do with streams of their own or with multicasts."""
-
-    __slots__ = ("behind", "context", "hidden", "hollow", "passed", "to")
-
-    def __init__(
-        self, hidden: tuple[int, ...], context: tuple[int, ...], to: tuple[int, ...] = ()
-    ) -> None:
-        self.hidden = hidden
-        """Predecessors on the default stream that only a stream's message orders before it."""
-        self.context = context
-        """Immediate predecessors on streams, by the local number of the stream."""
-        self.to = to
-        """The slots it is for; empty: for everyone."""
-        self.hollow = False
-        """It is not for this node."""
-        self.passed = False
-        """Hollow, and something after it was consumed here."""
-        self.behind: tuple[int, ...] = ()
-        """What left the frontier with it though it does not name that (engine/frontier.py)."""
-
-
 class Tag:
     """Names a message and what happened before it.
 
@@ -262,25 +258,27 @@ class Tag:
         "know",
         "know1",
         "know2",
+        "named",
         "packed",
         "past",
         "payload",
+        "previous",
         "pushed",
-        "raw_context",
     )
 
     def __init__(
         self,
         past: Past,
         packed: int,
-        raw_context: tuple[int, ...],
+        named: tuple[int, ...] | None,
         payload: bytes,
         before: list[Tag],
+        previous: Tag | None = None,
     ) -> None:
         self.past = past
         self.packed = packed
-        self.raw_context = raw_context
-        """Immediate predecessors on the default stream, packed and sorted."""
+        self.named = named
+        """``raw_context``, or None where that is the one before it of the same origin alone."""
         self.payload = payload
         self.know = 0
         """Bit k: the member in slot k is known to have consumed this message."""
@@ -296,6 +294,8 @@ class Tag:
         self.before = before
         """Unforgotten predecessors on the default stream; emptied when it is forgotten itself, so
         that a tag somebody keeps does not keep the whole past."""
+        self.previous = previous
+        """One more of them, in place of a list of one."""
         self.pushed = 0
         """What of ``know`` the last pass told the predecessors; STABLE once it was reported."""
         self.index = -1
@@ -323,6 +323,12 @@ class Tag:
         if slot < 2 * LANE_BITS:
             return self.know1 >> (slot - LANE_BITS) & 1 == 1
         return self.know2 >> (slot - 2 * LANE_BITS) & 1 == 1
+
+    @property
+    def raw_context(self) -> tuple[int, ...]:
+        """Immediate predecessors on the default stream, packed and sorted."""
+        named = self.named
+        return (self.packed - 1,) if named is None else named
 
     @property
     def origin(self) -> int:

@@ -4,10 +4,8 @@ Which algorithm
     The problem of algorithms 10 and 11, solved otherwise (docs/explanation/flagship.md).
 
 Theory of operation
-    *Delivery.*  Message (j, n) is ready when (j, n - 1) and every dot of its context are delivered.
-    A message that is not ready watches exactly one missing dot.  When that one is delivered the
-    message goes on scanning its context where it stopped: the scan never goes back, because what
-    is delivered stays delivered.  So each dot of a context is looked at once.
+    *Delivery.*  A message that is not ready watches exactly one missing dot
+    (engine/delivery.py).
 
     *Stability.*  A message is stable when every member is known to have consumed it; found in
     passes over what is delivered and not stable (engine/stability.py).
@@ -31,11 +29,10 @@ Packed dots are plain integers throughout: this is the hot loop, compiled by myp
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from heapq import heappop, heappush
 
 from thence.causal.dot import SEQ_BITS, SEQ_MAX
 from thence.causal.members import Members
-from thence.engine.base import PENDING_PER_ORIGIN_MAX, EngineOptions, EngineSpec
+from thence.engine.base import EngineOptions, EngineSpec
 from thence.engine.checks import (
     aside_fault,
     context_fault,
@@ -43,8 +40,9 @@ from thence.engine.checks import (
     phantom_fault,
     unsent_fault,
 )  # fmt: skip
+from thence.engine.delivery import Delivery
 from thence.engine.effects import Effects
-from thence.engine.held import Held, missing_dots
+from thence.engine.held import Held
 from thence.engine.outgoing import message_of
 from thence.engine.reject import (
     BAD_STREAM,
@@ -52,60 +50,16 @@ from thence.engine.reject import (
     TOO_FAR_AHEAD,
     WRONG_KIND,
     Reject,
-    Waiting,
 )
-from thence.engine.stability import Stability
 from thence.engine.streams import STREAM_BASE, STREAMS_PER_NODE_MAX
-from thence.engine.tag import Past, Tag, TagAside
+from thence.engine.tag import Tag
 from thence.engine.tagger import Tagger
 from thence.errors import LocalProtocolError
-from thence.message import PAYLOAD_BYTES_MAX, Aside, Message, Phantom, WireMessage
+from thence.message import PAYLOAD_BYTES_MAX, Aside, Chain, Message, Phantom, WireMessage
 
 
-class Tagged:
+class Tagged(Delivery):
     """The middleware process of one node."""
-
-    def __init__(
-        self,
-        past: Past,
-        slot: int,
-        stability: bool = True,
-        stability_batch: int = 0,
-        k: int = 0,
-        pending_per_origin_max: int = PENDING_PER_ORIGIN_MAX,
-    ) -> None:
-        self.past = past
-        self.members: Members = past.members
-        self.slot = slot
-        self.stability = stability
-        self.knowledge = Stability(past, stability, stability_batch, k)
-        self.pending_max = max(1, pending_per_origin_max)
-        self.window = past.window
-        self.delivered: list[int] = []
-        self.latest: list[Tag] = []
-        """The last delivered tag of each slot: what contexts name most, without hashing."""
-        self.is_member: list[bool] = []
-        self.admit()
-        self.arrivals = 0
-        self.pending: dict[int, tuple[int, Message]] = {}
-        """Held back, with the order of arrival.  The first of an origin watches a dot; the others
-        are found when the one before is delivered."""
-        self.watchers: dict[int, Held] = {}
-        """By missing dot, those who watch it: a chain, newest first, nearly always of one."""
-        self.stream_delivered: dict[int, int] = {}
-        self.held_aside: dict[int, int] = {}
-        """By slot, how many wait for the one before them on all its streams together."""
-
-    def admit(self) -> None:
-        """Follow ``members``: room for new slots, nothing more from those that ended."""
-        mask = self.members.mask
-        for slot in range(len(self.delivered), len(self.members.names)):
-            self.delivered.append(slot << SEQ_BITS)
-            self.latest.append(Tag(self.past, -1, (), b"", []))  # stands for none
-            self.is_member.append(False)
-        for slot in range(len(self.delivered)):
-            self.is_member[slot] = mask >> slot & 1 == 1
-        self.knowledge.admit(mask, len(self.delivered))
 
     def broadcast(self, tag: Tag, out: Effects) -> None:
         """Send a message that ``Tagger.broadcast`` tagged, in the order of the calls."""
@@ -121,7 +75,8 @@ class Tagged:
         if self.stability:
             self.latest[k] = tag
             del self.past.unsent[packed]
-            self.window[packed] = tag
+            self.rows[k][packed] = tag
+            self.past.kept += 1
             self.knowledge.log.append(tag)
             if self.past.clock >= self.knowledge.due_clock:
                 self.knowledge.look(self.delivered, out)
@@ -168,7 +123,7 @@ class Tagged:
             # The common case in one loop: everything named is delivered, in order of origin, which
             # also proves that the context is well formed.
             context = message.context
-            window = self.window
+            rows = self.rows
             latest = self.latest
             before: list[Tag] = []
             previous = -1
@@ -181,7 +136,7 @@ class Tagged:
                 if newest.packed == d:
                     before.append(newest)
                     continue
-                known = window.get(d)
+                known = rows[k].get(d)
                 if known is not None:
                     before.append(known)
                 elif delivered[k] < d or not d & SEQ_MAX:
@@ -197,9 +152,10 @@ class Tagged:
                 knowledge = self.knowledge
                 if self.stability:
                     latest[j] = tag
-                    window[packed] = tag
+                    rows[j][packed] = tag
+                    self.past.kept += 1
                     knowledge.log.append(tag)
-                if pending:
+                if pending or self.chains.count:
                     self._wake(packed, out)
                 if self.past.clock >= knowledge.due_clock:
                     knowledge.look(delivered, out)
@@ -211,13 +167,37 @@ class Tagged:
         for message in messages:
             self.receive(peer, message, out)
 
+    def receive_chain(self, chain: Chain, j: int, out: Effects) -> bool:
+        """A chain of a member: whether it was delivered or held back as a whole.  If not, each
+        of its messages is for ``receive``."""
+        last = self.delivered[j]
+        first: int = (j << SEQ_BITS) + chain.seq
+        payloads: list[bytes] = chain.payloads
+        end = first + len(payloads)
+        if first <= last or first <= self.ahead[j] or end - 1 > last + self.pending_max:
+            return False
+        if first > last + 1:
+            self.arrivals += 1
+            self.chains.add(self.arrivals, first, chain)
+            self.ahead[j] = end - 1
+            return True
+        self._deliver_chain(last, payloads, out)
+        if self.pending or self.chains.count:
+            for dot in range(first, end - 1) if self.watchers else ():
+                if dot in self.watchers:
+                    self._wake(dot, out)
+            self._wake(end - 1, out)
+        if self.past.clock >= self.knowledge.due_clock:
+            self.knowledge.look(self.delivered, out)
+        return True
+
     def _accept(self, peer: int, message: Message, packed: int, last: int, out: Effects) -> None:
         """Any message of a member: check it, then deliver it or hold it back."""
         if (
             packed <= last
             or not 0 < message.seq <= SEQ_MAX
             or packed > last + self.pending_max
-            or packed in self.pending
+            or self.is_held(packed)
             or message.origin == self.slot
             or len(message.payload) > PAYLOAD_BYTES_MAX
         ):
@@ -240,159 +220,23 @@ class Tagged:
                 self.past.open_stream(message.origin, aside.stream)
         self.arrivals += 1
         if packed > last + 1:
-            self.pending[packed] = (self.arrivals, message)
+            self._hold(packed, message)
             return
         held = Held(packed, message, self.past.named_by(message))
         if self._ready(held):
             self._deliver(packed, message, held.named, out)
-            if self.pending:
+            if self.pending or self.chains.count:
                 self._wake(packed, out)
             if self.past.clock >= self.knowledge.due_clock:
                 self.knowledge.look(self.delivered, out)
         else:
-            self.pending[packed] = (self.arrivals, message)
+            self._hold(packed, message)
 
     def _refuse(self, peer: int, message: Message, packed: int, last: int, out: Effects) -> None:
         fault = message_fault(
-            message, packed, last, self.slot, packed in self.pending, self.pending_max
+            message, packed, last, self.slot, self.is_held(packed), self.pending_max
         )
         out.reject.append(Reject(peer, fault[0], fault[1], fault[0] == TOO_FAR_AHEAD))
-
-    def _last(self, k: int) -> int:
-        """The last delivered dot of a slot or stream."""
-        if k < STREAM_BASE:
-            return self.delivered[k]
-        return self.stream_delivered.get(k, k << SEQ_BITS)
-
-    def _ready(self, held: Held) -> bool:
-        """Go on scanning where the scan stopped; watch the first missing dot, if there is one."""
-        context = held.message.context
-        missing = -1
-        for i in range(held.scanned, len(context)):
-            d = context[i]
-            if self.delivered[d >> SEQ_BITS] < d:
-                held.scanned = i
-                missing = d
-                break
-        else:
-            held.scanned = len(context)
-            for d in held.named:
-                if self._last(d >> SEQ_BITS) < d:
-                    missing = d
-                    break
-        if missing < 0:
-            return True
-        held.missing = missing
-        held.next = self.watchers.get(missing)
-        self.watchers[missing] = held
-        return False
-
-    def _deliver(self, packed: int, message: Message, named: tuple[int, ...], out: Effects) -> None:
-        k = packed >> SEQ_BITS
-        tag = Tag(self.past, packed, message.context, message.payload, [])
-        out.deliver.append(tag)
-        edges = message.context
-        aside = message.aside
-        if aside is not None:
-            tag.aside = TagAside(aside.hidden, named, aside.to)
-            edges = edges + aside.hidden
-            if aside.to and self.slot not in aside.to and k != self.slot:
-                self._make_hollow(tag, tag.aside)
-        if k >= STREAM_BASE:
-            self.stream_delivered[k] = packed
-            return
-        self.delivered[k] = packed
-        if self.stability:
-            window = self.window
-            tag.before = [window[d] for d in edges if d in window]
-            self.latest[k] = tag
-            window[packed] = tag
-            self.knowledge.log.append(tag)
-
-    def _make_hollow(self, tag: Tag, aside: TagAside) -> None:
-        """It is not for this node.  It tells nothing of its sender: only what the application is
-        handed does, or a phantom."""
-        aside.hollow = True
-        tag.payload = b""
-        tag.know = tag.know1 = tag.know2 = 0
-        self.past.hollows = True
-
-    def _wake(self, packed: int, out: Effects) -> None:
-        """Deliver everything that waited for this dot, directly or not; a worklist.
-
-        What came first is tried first: it seldom has to wait for something that came later.
-        """
-        past, delivered, latest = self.past, self.delivered, self.latest
-        window, pending, watchers = self.window, self.pending, self.watchers
-        log, deliver, stability = self.knowledge.log, out.deliver, self.stability
-        ready = [packed]
-        oldest: list[tuple[int, int]] = []  # a heap of (arrival, dot)
-        while True:
-            while ready:
-                dot = ready.pop()
-                if dot in watchers:
-                    self._wake_watchers(watchers.pop(dot), ready, out)
-                entry = pending.get(dot + 1)
-                if entry is not None:
-                    heappush(oldest, (entry[0], dot + 1))
-            if not oldest:
-                return
-            arrival, following = heappop(oldest)
-            message = pending.pop(following)[1]
-            if message.aside is not None or not stability:
-                self._wake_next(following, message, arrival, ready, out)
-                continue
-            # The next of the same origin: the common case, as in ``receive``.
-            context = message.context
-            before: list[Tag] = []
-            for d in context:
-                newest = latest[d >> SEQ_BITS]
-                if newest.packed == d:
-                    before.append(newest)
-                    continue
-                known = window.get(d)
-                if known is not None:
-                    before.append(known)
-                elif delivered[d >> SEQ_BITS] < d:
-                    pending[following] = (arrival, message)
-                    held = Held(following, message, ())
-                    held.scanned = context.index(d)
-                    held.missing = d
-                    held.next = watchers.get(d)
-                    watchers[d] = held
-                    break
-            else:
-                k = following >> SEQ_BITS
-                tag = Tag(past, following, context, message.payload, before)
-                delivered[k] = following
-                deliver.append(tag)
-                latest[k] = tag
-                window[following] = tag
-                log.append(tag)
-                ready.append(following)
-
-    def _wake_next(
-        self, packed: int, message: Message, arrival: int, ready: list[int], out: Effects
-    ) -> None:
-        if message.aside is not None:
-            self.held_aside[message.origin] -= 1
-        held = Held(packed, message, self.past.named_by(message))
-        if self._ready(held):
-            self._deliver(packed, message, held.named, out)
-            ready.append(packed)
-        else:
-            self.pending[packed] = (arrival, message)
-
-    def _wake_watchers(self, held: Held, ready: list[int], out: Effects) -> None:
-        chain = [held]
-        while held.next is not None:
-            held = held.next
-            chain.append(held)
-        for each in reversed(chain):  # in the order in which they began to watch
-            if self._ready(each):
-                del self.pending[each.packed]
-                self._deliver(each.packed, each.message, each.named, out)
-                ready.append(each.packed)
 
     # ---- streams ---------------------------------------------------------------------------------
 
@@ -456,20 +300,6 @@ class Tagged:
     def known_by(self, tag: Tag) -> int:
         """How many members are known to have consumed this message, as of the last pass."""
         return self.knowledge.known_by(tag)
-
-    def waiting(self) -> list[Waiting]:
-        """Messages held back, by dot, each with the missing dot it waits for."""
-        watched = missing_dots(self.watchers)
-        return [Waiting(d, watched.get(d, d - 1)) for d in sorted(self.pending)]
-
-    def words(self) -> int:
-        """Metadata in words, counted as in 8.3.1: per message, 2 for the dot, 2 per predecessor,
-        1 for the stage and the bits of ``know``; 2 per watched dot; the delivered vector."""
-        words = len(self.delivered) + 2 * len(self.stream_delivered) + 2 * len(self.watchers)
-        for _, message in self.pending.values():
-            named = len(message.context) + len(message.stream_context) + len(message.hidden)
-            words += 3 + 2 * named
-        return words + self.knowledge.words(len(self.delivered))
 
 
 def make(members: Members, slot: int, options: EngineOptions) -> tuple[Tagger, Tagged]:

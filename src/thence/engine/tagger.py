@@ -30,6 +30,7 @@ from collections.abc import Iterable
 
 from thence.causal.dot import SEQ_BITS, SEQ_MAX, Dot
 from thence.causal.members import Members
+from thence.engine.aside import TagAside
 from thence.engine.checks import nameable
 from thence.engine.frontier import Frontier
 from thence.engine.streams import STREAM_BASE, STREAMS_PER_NODE_MAX
@@ -39,7 +40,6 @@ from thence.engine.tag import (
     STABLE,
     Past,
     Tag,
-    TagAside,
     read_tag,
 )
 from thence.errors import LimitError, LocalProtocolError, UnknownTagError
@@ -63,6 +63,8 @@ class Tagger:
         self.frontier = Frontier()
         """The latest dots of what is sent and consumed: the context of the next message."""
         self.stream_sent: dict[int, int] = {}
+        self.telling: list[Tag] = []
+        """The tags that a callback is told to be stable now; what it sends is after that."""
 
     def broadcast(
         self,
@@ -148,7 +150,9 @@ class Tagger:
         tag.gone = clock
         tag.payload = b""
         tag.before = NOTHING
-        del past.window[tag.packed]
+        tag.previous = None
+        del past.rows[tag.packed >> SEQ_BITS][tag.packed]
+        past.kept -= 1
         if tag.aside is not None:
             past.forget_streams(tag.aside.context)
 

@@ -18,7 +18,7 @@ BACKLOG_BYTES_MAX: Final = 1 << 26
 class LinkOptions(msgspec.Struct, frozen=True):
     """Settings of one end; the two ends need not agree.  Times in seconds."""
 
-    retries: int = 10
+    retries: int = 5
     """A packet that got no answer is sent again so often; then the peer counts as gone.  With
     time-outs that double from 0.05 to 4 s this takes about 22 s on a near network."""
     ack_delay_s: float = 0.005

@@ -138,21 +138,42 @@ class Part:
             others = [name for name in self.names if name != self.node.name]
             to = sorted(chance.sample(others, chance.randrange(1, len(others) + 1)))
             return self.broadcast(now, to=to)
+        if self.node.options.bursts:
+            return self.broadcast_many(now, 1 + chance.randrange(self.node.options.bursts))
         return self.broadcast(now)
 
     def broadcast(self, now: float, **how: Any) -> bool:
         """Send a message, if there is room."""
-        self._tries += 1
-        payload = f"{self.node.name} {self._tries}".encode()
+        payload = self._payload()
         try:
             tag = self.driver.broadcast(payload, now, **how)
         except Full:
-            if self.driver.has_room:
-                raise Broken(f"{self.node.name}: Full, and there is room") from None
-            self.refusals += 1
-            return False
+            return self._refused()
         self.view.sending(tag, payload, how.get("to"))
         return True
+
+    def broadcast_many(self, now: float, count: int) -> bool:
+        """Send a burst, as far as there is room."""
+        payloads = [self._payload() for _ in range(count)]
+        try:
+            tags = self.driver.broadcast_many(payloads, now)
+        except Full:
+            return self._refused()
+        if not tags or (len(tags) < count and self.driver.has_room):
+            raise Broken(f"{self.node.name}: {len(tags)} of {count} were sent, and there is room")
+        for tag, payload in zip(tags, payloads, strict=False):
+            self.view.sending(tag, payload, None)
+        return True
+
+    def _payload(self) -> bytes:
+        self._tries += 1
+        return f"{self.node.name} {self._tries}".encode()
+
+    def _refused(self) -> bool:
+        if self.driver.has_room:
+            raise Broken(f"{self.node.name}: Full, and there is room")
+        self.refusals += 1
+        return False
 
     def take(self, now: float) -> bool:
         """Take one event."""
@@ -193,8 +214,8 @@ class Part:
         )
         if len(outbox) > flow.outbox_messages_max + self._outbox_surplus:
             raise Broken(f"{name}: {len(outbox)} messages in the outbox")
-        if outbox.bytes > flow.outbox_bytes_max + (1 << 20):
-            raise Broken(f"{name}: {outbox.bytes} bytes in the outbox")
+        if outbox.kept_bytes > flow.outbox_bytes_max + (1 << 20):
+            raise Broken(f"{name}: {outbox.kept_bytes} bytes in the outbox")
         held = 0
         for peer in driver.exchange.peers:
             held += peer.held
@@ -203,7 +224,7 @@ class Part:
             )
             if not 0 <= peer.held <= flow.credit_messages + surplus or peer.held_bytes < 0:
                 raise Broken(f"{name}: {peer.held} messages of {peer.name} are held")
-        ready = sum(type(entry) is not tuple for entry in driver.queue)
+        ready = sum(map(driver.is_delivery, driver.queue))
         if ready > held:
             raise Broken(f"{name}: {ready} deliveries wait, {held} messages are held")
         others = len(driver.queue) - ready

@@ -48,6 +48,8 @@ class NodesOptions(msgspec.Struct, frozen=True, kw_only=True):
     """What happens within up to so long is one turn; 0: everything is a turn of its own."""
     eager: bool = False
     """Applications take and send in the turn in which something arrives."""
+    bursts: int = 0
+    """The most messages that an application sends in one step, at once."""
     streams: bool = False
     multicasts: bool = False
     """Some messages are for some members only."""

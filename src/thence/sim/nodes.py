@@ -268,7 +268,7 @@ class World:
         sizes: dict[str, int] = {
             "events": len(driver.queue) + len(driver._open_events),
             "held": sum(flow.held + flow.held_bytes for flow in exchange.peers),
-            "outbox": exchange.outbox.bytes + len(exchange.outbox),
+            "outbox": exchange.outbox.kept_bytes + len(exchange.outbox),
             "released": len(exchange.outbox._messages) // SHRINK_MESSAGES,
         }
         if self.options.engine == "tagged":

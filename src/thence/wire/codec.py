@@ -2,14 +2,16 @@
 
     [1, origin, seq, [dot, ...], payload, nil]                      Message
     [1, origin, seq, [dot, ...], payload, [stream, [[slot, stream, seq], ...], [dot, ...],
-                                           [slot, ...], hollow]]
+                                           [slot, ...], hollow]]    streams, recipients
     [2, origin, seq, [dot, ...]]                                    Phantom
     [3, origin, [count, ...], payload, []]                          VectorMessage
     [3, origin, [count, ...], payload, [count, ...]]                VectorMessage, two vectors
+    [4, origin, seq, [payload, ...]]                                Chain, in batches only
 
 A dot in a context travels as it is in memory, packed into one integer of up to nine bytes: pairs of
 small numbers are about three bytes shorter, and cost several times the work of all the rest
-(docs/adr/0009).  A batch is an array of messages, each encoded once however many peers it goes to.
+(docs/adr/0009).  A batch is an array of messages, each encoded once however many peers it goes to;
+in it a chain stands for several messages that name nothing but the one before them.
 
 Whatever bytes come in, ``decode`` gives a message of the right types and sizes or raises
 ``WireError``; whether the message makes sense is for the engine to say.
@@ -18,19 +20,22 @@ Whatever bytes come in, ``decode`` gives a message of the right types and sizes 
 from __future__ import annotations
 
 import struct
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Final
 
 import msgspec
 
 from thence.errors import WireError
-from thence.message import Message, Phantom, VectorMessage, WireMessage
+from thence.message import Chain, Message, Phantom, VectorMessage, WireMessage
 
 BATCH_MESSAGES_MAX: Final = 65_535
 """In one batch: its length has two bytes."""
 
+BatchItem = Message | VectorMessage | Chain
+"""What a batch is made of."""
+
 _decoder = msgspec.msgpack.Decoder(Message | Phantom | VectorMessage)
-_batch_decoder = msgspec.msgpack.Decoder(list[Message | VectorMessage])
+_batch_decoder = msgspec.msgpack.Decoder(list[Message | VectorMessage | Chain])
 _encoder = msgspec.msgpack.Encoder()
 _ARRAY: Final = struct.Struct(">BH")
 _ARRAY_16: Final = 0xDC
@@ -53,12 +58,23 @@ def join_batch(messages: Sequence[bytes]) -> list[bytes]:
     return [_ARRAY.pack(_ARRAY_16, len(messages)), *messages]
 
 
-def decode_batch(data: bytes | memoryview) -> list[Message | VectorMessage]:
-    """The messages of a batch, or WireError.  Phantoms do not travel in batches."""
+def decode_batch(data: bytes | memoryview) -> list[BatchItem]:
+    """What a batch is made of, or WireError.  Phantoms do not travel in batches."""
     try:
-        messages: list[Message | VectorMessage] = _batch_decoder.decode(data)
+        items: list[BatchItem] = _batch_decoder.decode(data)
     except (msgspec.MsgspecError, ValueError, RecursionError) as error:
         raise WireError(f"{len(data)} bytes are not a batch of messages: {error}") from None
+    return items
+
+
+def messages_of(items: Iterable[BatchItem]) -> list[Message | VectorMessage]:
+    """The messages of a batch, one by one."""
+    messages: list[Message | VectorMessage] = []
+    for item in items:
+        if type(item) is Chain:
+            messages += item.messages()
+        else:
+            messages.append(item)  # type: ignore[arg-type]
     return messages
 
 

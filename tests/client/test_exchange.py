@@ -407,3 +407,25 @@ def test_a_chain_counts_each_of_its_messages():
         exchange.arrived(1, 1, batch(Chain(1, 2, [b"", b"", b""])), 0.0)
     with pytest.raises(WireError, match="of slot 2 from slot 1"):
         exchange.arrived(1, 1, batch(Chain(2, 2, [b""])), 0.0)
+
+
+def test_what_a_peer_repeats_in_few_bytes_is_not_taken_apart(monkeypatch: pytest.MonkeyPatch):
+    exchange = exchange_of(credit_messages=100)
+    opened(exchange, 1)
+    exchange.arrived(1, 1, batch(Chain(1, 2, [b"2", b"3"]), Chain(1, 4, [b"4"])), 0.0)
+    made: list[Chain] = []
+    take_apart = Chain.messages
+
+    def messages(chain: Chain) -> list[Message]:
+        made.append(chain)
+        return take_apart(chain)
+
+    monkeypatch.setattr(Chain, "messages", messages)
+    repeated = batch(Chain(1, 2, [b"2", b"3"]), Chain(1, 4, [b"4"]))
+    assert exchange.arrived(1, 1, repeated, 0.0) == ([], b"")
+    with pytest.raises(WireError, match="1002 messages; 100 were allowed"):
+        exchange.arrived(1, 3, batch(Chain(1, 4, [b""] * 1000)), 0.0)
+    assert made == []
+    rest, _ = exchange.arrived(1, 1, batch(Chain(1, 2, [b"2", b"3"]), Chain(1, 4, [b"4", b"5"])), 0)
+    assert rest == [Message(1, 5, (pack(1, 4),), b"5")]
+    assert made == [Chain(1, 4, [b"4", b"5"])]

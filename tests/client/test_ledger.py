@@ -13,9 +13,9 @@ from thence.client import ledger
 from thence.client.driver import Driver
 from thence.client.events import Delivered, Stable
 from thence.engine.base import EngineOptions
-from thence.errors import JournalError, LocalProtocolError
+from thence.errors import JournalError, LocalProtocolError, WireError
 from thence.journal.memory import Fault, MemoryDisk
-from thence.message import Message
+from thence.message import Chain, Message
 from thence.wire import codec, talk
 
 OPEN = talk.Open(0, "g", "tagged", ("a", "b", "c"), 0, 1000, 1 << 30)
@@ -33,7 +33,7 @@ def opened(driver: Driver, *slots: int) -> Driver:
     return driver
 
 
-def receive(driver: Driver, number: int, *messages: Message) -> None:
+def receive(driver: Driver, number: int, *messages: Message | Chain) -> None:
     batch = b"".join(codec.join_batch([codec.encode(message) for message in messages]))
     driver.data(messages[0].origin, number, memoryview(batch), 0.0)
 
@@ -328,3 +328,37 @@ def test_stability_is_off_in_a_journal_too(disk: MemoryDisk):
     disk.crash()
     driver = driver_of(disk=disk, options=options)
     assert str(driver.broadcast(b"y", 0.0)) == "a:2"
+
+
+def test_what_is_refused_is_not_taken_later_in_the_same_batch(disk: MemoryDisk):
+    options = EngineOptions(pending_per_origin_max=4)
+    driver = opened(driver_of(disk=disk, options=options))
+    with pytest.raises(WireError, match="too-far-ahead"):
+        receive(driver, 1, theirs(5), theirs(1))  # after the second one the first would do
+    flow = driver.exchange.flows[1]
+    assert (flow.have, flow.held) == (0, 1)
+    assert deliveries(driver) == ["b:1"]
+    driver.closed(1, "too-far-ahead")
+    opened(driver, 1)
+    receive(driver, 1, theirs(5), theirs(1), theirs(2))
+    assert deliveries(driver) == ["b:2"]
+    flow.ack()
+    receive(driver, 4, Chain(1, 3, [b"3", b"4"]))
+    assert deliveries(driver) == ["b:3", "b:4", "b:5"]
+    assert (flow.have, flow.held, flow.held_bytes) == (5, 0, 0)
+    driver.confirm_all()
+    driver.commit(0.0)
+    driver = again(disk, options=options)
+    assert deliveries(driver) == []
+    assert driver.exchange.flows[1].have == 5
+
+
+def test_a_duplicate_costs_the_same_however_much_waits(monkeypatch: pytest.MonkeyPatch):
+    driver = opened(driver_of())
+    receive(driver, 1, theirs(1), Chain(1, 3, [b"3", b"4"]))
+    monkeypatch.setattr(driver, "queue", None)
+    monkeypatch.setattr(type(driver), "is_delivery", None)
+    flow = driver.exchange.flows[1]
+    held = (flow.held, flow.held_bytes)
+    receive(driver, 4, theirs(1), Chain(1, 3, [b"three", b"four"]))
+    assert (flow.have, flow.held, flow.held_bytes) == (6, *held)

@@ -138,6 +138,13 @@ def test_what_a_hollow_message_names_is_behind_what_names_it():
     assert node.names() == ("a:3",)
 
 
+def test_a_peer_that_forgets_to_name_its_own_hollow_ones_is_not_in_the_context_twice():
+    node = Node()
+    node.hear(said(A1), hollow(A2), hollow(A3), said(pack(0, 4)))
+    assert node.names() == ("a:4",)
+    assert node.client.phantom().context == (pack(0, 4),)
+
+
 def test_a_chain_of_hollow_messages_is_seen_through():
     node = Node(3, 4)
     node.hear(said(A1), said(C1))

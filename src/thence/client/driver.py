@@ -106,11 +106,11 @@ class Driver(Application):
         if not items:
             return
         count = flow.have - had
-        self._receive(slot, items)
-        if self._out.reject or self._trace is not None:
+        refused = self._receive(slot, items)
+        if refused or self._trace is not None:
             messages = codec.messages_of(items)
-            if self._out.reject:
-                messages = self._take_back(slot, messages)
+            if refused:
+                messages = self._take_back(slot, messages, refused)
             if self._trace is not None:
                 self._trace.arrived(self._us(now), messages)
         if self._ledger is not None:
@@ -121,36 +121,41 @@ class Driver(Application):
                 return
         _complain(self._carry_out(now))
 
-    def _receive(self, slot: int, items: list[codec.BatchItem]) -> None:
+    def _receive(self, slot: int, items: list[codec.BatchItem]) -> list[int]:
+        """The places of the messages that the engine refused, one for each ``reject``."""
         engine, out = self.engine, self._out
+        reject = out.reject
+        refused: list[int] = []
+        at = 0
         for item in items:
-            if type(item) is not Chain:
-                engine.receive(slot, item, out)
-            elif self._is_tagged:
-                receive_chain(engine, slot, item, out)
-            else:
-                engine.receive_many(slot, item.messages(), out)
+            if type(item) is Chain and self._is_tagged:
+                places = receive_chain(engine, slot, item, out)
+                if places:
+                    refused += [at + place for place in places]
+                at += len(item.payloads)
+                continue
+            for message in item.messages() if type(item) is Chain else (item,):
+                engine.receive(slot, message, out)
+                if len(reject) > len(refused):
+                    refused.append(at)
+                at += 1
+        return refused
 
-    def _take_back(self, slot: int, messages: list[Any]) -> list[Any]:
-        """The engine refused some of these: from the first bad one on they must come again; those
-        before it.
+    def _take_back(self, slot: int, messages: list[Any], refused: list[int]) -> list[Any]:
+        """The engine refused those in these places: from the first bad one on they must come
+        again; those before it.
 
         What it took of those behind the bad one are duplicates then.  All are written down, with
-        the number that makes a recovery (ledger.py) end where this ends.
+        the number that makes a recovery (ledger.py) end where this ends.  So nothing is tried a
+        second time here: a recovery would not.
         """
-        out, good = self._out, 0
-        refused, out.reject = out.reject, []
-        for message in messages:
-            self.engine.receive(slot, message, out)  # what it took is a duplicate now
-            if any([each.reason != DUPLICATE for each in out.reject]):
+        good = len(messages)
+        for at, reject in zip(refused, self._out.reject, strict=True):
+            if reject.reason != DUPLICATE:
+                good = at
                 break
-            good += 1
-            out.reject.clear()
-        out.reject = refused
-        waiting = self.engine.held() if self._is_tagged else []
-        waiting += [each for each in (*self.queue, *out.deliver) if self.is_delivery(each)]
-        payloads = [each.payload for each in waiting if each.origin == slot]
-        self.exchange.take_back(slot, len(messages) - good, payloads)
+        gone = [messages[at].payload for at in refused]
+        self.exchange.take_back(slot, len(messages) - good, gone)
         return messages[:good]
 
     def acknowledged(self, slot: int, said: talk.Ack) -> None:

@@ -151,11 +151,11 @@ class Exchange:
         skip = flow.have + 1 - number
         if skip < 0:
             raise WireError(f"message {number} after {flow.have}: some are missing")
+        if number + count - 1 > flow.told_limit:
+            raise WireError(f"{number + count - 1} messages; {flow.told_limit} were allowed")
         if skip:
-            messages = codec.messages_of(items)
-            repeated = _measure(messages[:skip], slot)[1]
+            items, repeated = _without(items, skip, slot)
             flow.repeated(repeated)
-            items = [*messages[skip:]]
             if not items:
                 flow.ack_at = now
                 return [], b""
@@ -163,8 +163,6 @@ class Exchange:
             size -= repeated
             encoded = [codec.encode(message) for message in items]
             batch = memoryview(b"".join(codec.join_batch(encoded)))
-        if flow.have + count > flow.told_limit:
-            raise WireError(f"{flow.have + count} messages; {flow.told_limit} were allowed")
         if flow.exceeds(size):
             raise WireError(f"{size} more bytes of messages than were allowed")
         flow.arrived(count, size)
@@ -172,13 +170,12 @@ class Exchange:
             flow.ack_at = now + ACK_S
         return items, batch
 
-    def take_back(self, slot: int, count: int, waiting: Sequence[bytes]) -> None:
+    def take_back(self, slot: int, count: int, refused: Sequence[bytes]) -> None:
         """The last so many messages that arrived do not count: the first of them is no good.
-        ``waiting``: the payloads of that peer that wait for the application."""
-        flow = self.flows[slot]
-        flow.have -= count
-        flow.held = len(waiting)
-        flow.held_bytes = sum(map(talk.message_bytes, waiting))
+        ``refused``: the payloads of those that the engine did not take, which are not held."""
+        self.flows[slot].have -= count
+        for payload in refused:
+            self.taken(slot, payload)
 
     def hold(self, slot: int, payload: bytes) -> None:
         """A message of a former life waits for the application again."""
@@ -203,6 +200,23 @@ class Exchange:
     def due(self) -> list[float]:
         """When acknowledgements are."""
         return [flow.ack_at for flow in self.peers if flow.ack_at is not None]
+
+
+def _without(
+    items: list[codec.BatchItem], skip: int, slot: int
+) -> tuple[list[codec.BatchItem], int]:
+    """The messages after the first so many, and what those count.  What is left out is not taken
+    apart: a peer may repeat much in few bytes."""
+    at = 0
+    for item in items:
+        count = len(item) if type(item) is Chain else 1
+        if count > skip:
+            break
+        skip -= count
+        at += 1
+    messages = codec.messages_of(items[at:])
+    repeated = _measure(items[:at], slot)[1] + _measure(messages[:skip], slot)[1]
+    return [*messages[skip:]], repeated
 
 
 def _measure(items: Sequence[codec.BatchItem], slot: int) -> tuple[int, int]:

@@ -72,8 +72,10 @@ def post(client: Tagger, engine: Tagged, payloads: Sequence[bytes], out: Effects
     return tags + made if tags else made
 
 
-def receive_chain(engine: Tagged, peer: int, chain: Chain, out: Effects) -> None:
-    """A chain arrived: as ``Tagged.receive`` for each of its messages."""
+def receive_chain(engine: Tagged, peer: int, chain: Chain, out: Effects) -> list[int]:
+    """A chain arrived: as ``Tagged.receive`` for each of its messages.  The places of those that
+    were refused, one for each ``out.reject``."""
+    refused: list[int] = []
     j: int = chain.origin
     delivered = engine.delivered
     if (
@@ -84,8 +86,12 @@ def receive_chain(engine: Tagged, peer: int, chain: Chain, out: Effects) -> None
         or j == engine.slot
         or not engine.receive_chain(chain, j, out)
     ):
-        for message in chain.messages():
+        for at, message in enumerate(chain.messages()):
+            before = len(out.reject)
             engine.receive(peer, message, out)
+            if len(out.reject) > before:
+                refused.append(at)
+    return refused
 
 
 class Handed:

@@ -105,15 +105,17 @@ class Frontier:
         """Note what is before this message of the default stream by way of hollow ones only."""
         past = tag.past
         found: set[int] = set()
-        work = list(tag.raw_context + tag.hidden)
+        # A peer may forget to name its own, also where they are hollow here.
+        work = [*tag.raw_context, *tag.hidden, tag.packed - 1]
         for d in work:  # grows while it is walked
             known = past.known(d)
             if known is not None and known.aside is not None and known.aside.hollow:
                 if not known.aside.passed:
                     known.aside.passed = True
                     found.update(known.predecessors)
-                    found.update(known.aside.hidden)
-                    work.extend(known.raw_context + known.aside.hidden)
+                    named = (*known.raw_context, *known.aside.hidden, d - 1)
+                    found.update(named)
+                    work.extend(named)
         found &= self.context | self.hidden | self.stream_context
         if found:
             if tag.aside is None:

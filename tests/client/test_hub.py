@@ -74,6 +74,15 @@ def test_a_stranger_is_refused(hub: Hub):
     assert hub.refused
 
 
+def test_who_was_refused_is_not_dialled_again_at_once(hub: Hub):
+    """It greets in order, so the tries before it do not count; its refusal does."""
+    hub.know("b", "fake://b", 0.0)
+    connection = greeted(hub, "b")
+    hub.received(connection, [(talk.OPEN, array(0, "g", "tagged", ["a", "b"], 0, 9, 9999))], 0.0)
+    assert refusal(connection)[0] == talk.DIFFERENT_GROUP
+    assert hub.addresses["b"].due >= TIMING.reconnect_ms_max / 2000
+
+
 def test_who_has_an_address_is_no_stranger(hub: Hub):
     hub.know("d", "fake://d", 0.0)
     assert greeted(hub, "d").closed is None

@@ -3,15 +3,27 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from pathlib import Path
 
 import pytest
 
-from tests.client.meshes import QUICK, deliveries, each_scheme, listen, run, started, take_all
+from tests.client.meshes import (
+    QUICK,
+    deliveries,
+    each_scheme,
+    listen,
+    run,
+    started,
+    take_all,
+    until,
+)
 from thence import Group, JournalError, LocalProtocolError, Node, UnusableInputError
-from thence.config import TraceConfig
+from thence.config import TlsConfig, TraceConfig
 from thence.engine.registry import ENGINES
 from thence.trace.check import check_paths
+from thence.transport.certificates import issue, make_authority
+from thence.transport.tls import TlsFiles
 
 
 @each_scheme
@@ -269,3 +281,85 @@ def test_a_mistake_inside_breaks_the_node_with_a_sentence_and_not_silently(
         assert reported
 
     run(main())
+
+
+# ---- peers that cannot be reached ---------------------------------------------------------------
+
+
+def certified(folder: Path, name: str) -> TlsConfig:
+    """Certificates of an authority of its own."""
+    make_authority(folder)
+    issue(name, folder, folder)
+    files = TlsFiles.of(folder, name)
+    return TlsConfig(ca=files.ca, cert=files.certificate, key=files.key)
+
+
+def logged(caplog: pytest.LogCaptureFixture, level: int) -> list[str]:
+    """What the log says, with its fields."""
+    return [
+        f"{record.getMessage()} {vars(record).get('thence_fields')}"
+        for record in caplog.records
+        if record.levelno == level and record.name == "thence.node"
+    ]
+
+
+@pytest.mark.parametrize(
+    ("address", "level", "why"),
+    [
+        ("tcp://192.0.2.1:7000", logging.WARNING, "set allow_remote"),
+        ("tcp://127.0.0.1:1", logging.INFO, "nobody listens there"),
+    ],
+)
+def test_why_a_peer_cannot_be_reached_is_logged_once(
+    address: str, level: int, why: str, caplog: pytest.LogCaptureFixture
+):
+    async def main() -> None:
+        async with Group("a", peers={"b": address}, timing=QUICK) as group:
+            hub = group._runtime.hub
+            await until(lambda: hub.addresses["b"].tries > 2)
+
+    with caplog.at_level(logging.INFO, "thence"):
+        run(main())
+    (line,) = logged(caplog, level)
+    assert line.startswith("unreachable")
+    assert why in line
+
+
+def test_a_peer_that_can_never_be_dialled_is_refused_at_the_start():
+    async def main() -> None:
+        for address, why in (("foo://b:1", "no transport 'foo'"), ("tls://b:1", "tls.cert")):
+            with pytest.raises(UnusableInputError, match=why):
+                await Group("a", listen="mem://a", peers={"b": address}).start()
+
+    run(main())
+
+
+def test_a_certificate_of_another_node_is_refused_at_the_start(tmp_path: Path):
+    async def main() -> None:
+        node = Node("b", listen="tls://127.0.0.1:0", tls=certified(tmp_path, "a"))
+        with pytest.raises(UnusableInputError, match=r"a\.pem names node a, and this is b"):
+            await node.start()
+
+    run(main())
+
+
+def test_a_peer_of_another_authority_is_refused_and_both_logs_say_why(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+):
+    async def main() -> None:
+        nodes = []
+        for name in "ab":
+            (tmp_path / name).mkdir()
+            settings = certified(tmp_path / name, name)
+            nodes.append(Node(name, listen="tls://127.0.0.1:0", tls=settings, timing=QUICK))
+        a, b = [await node.start() for node in nodes]
+        a.know("b", b.addresses[0])
+        refused = a.runtime.hub.refused, b.runtime.hub.refused
+        await until(lambda: "bad-certificate" in refused[0] and "refused-by-peer" in refused[1])
+        await asyncio.gather(a.aclose(), b.aclose())
+
+    with caplog.at_level(logging.INFO, "thence"):
+        run(main())
+    said = "\n".join(logged(caplog, logging.WARNING))
+    assert "the peer's certificate is refused" in said
+    assert "does not know the authority" in said

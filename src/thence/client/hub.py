@@ -243,6 +243,9 @@ class Hub:
         self.refused[reason] = self.refused.get(reason, 0) + 1
         self._notice("refused", link.peer or link.connection.address, sentence)
         link.connection.send(talk.refuse(code, sentence))
+        address = self.addresses.get(link.peer or link.expected)
+        if address is not None and code != talk.REPLACED:
+            address.tries = max(address.tries, 6)  # asking again at once would not help
         self._drop(link, sentence, now)
 
     def _drop(self, link: Link, reason: str, now: float) -> None:
@@ -274,9 +277,8 @@ class Hub:
             self._refuse(link, talk.WRONG_NAME, fault, now)
         elif not self.is_known(said.node):
             groups = ", ".join(sorted(self.drivers)) or "none"
-            self._refuse(
-                link, talk.NOT_A_MEMBER, f"{said.node} is no member of a group here ({groups})", now
-            )
+            fault = f"{said.node} is no member of a group here ({groups})"
+            self._refuse(link, talk.NOT_A_MEMBER, fault, now)
         elif self._keeps(link, said, now):
             self._greet(link, said, now)
 
@@ -363,9 +365,8 @@ class Hub:
                 raise WireError("too many groups that this node does not have")
             link.early[said.group] = said
         elif link.peer not in driver.members.names:
-            self._refuse(
-                link, talk.NOT_A_MEMBER, f"{link.peer} is no member of {driver.group}", now
-            )
+            fault = f"{link.peer} is no member of {driver.group}"
+            self._refuse(link, talk.NOT_A_MEMBER, fault, now)
         else:
             self._open(link, driver)
             self._live(link, driver, said, now)

@@ -25,7 +25,17 @@ from thence.telemetry.logs import LINK, event
 from thence.transport.base import Connection, Listener, Transport, Url
 from thence.transport.registry import TransportOptions, make_transport
 from thence.transport.stream import Turn
-from thence.transport.watch import Limits
+from thence.transport.watch import (
+    BAD_CERTIFICATE,
+    BAD_FRAME,
+    CROWDED,
+    NEVER_TRUSTED,
+    NO_TLS,
+    REFUSED_BY_PEER,
+    STALLED_FRAME,
+    TLS_FAILED,
+    Limits,
+)
 
 TIMER_S: Final = 0.001
 """Timers of uvloop are this coarse: one that is set for a moment sooner rings at once, and again
@@ -42,6 +52,17 @@ NOTES = {
     "refused by": (LOGGER, logging.WARNING),
     "journal": (LOGGER, logging.ERROR),
 }
+LOUD: Final = {
+    BAD_CERTIFICATE,
+    BAD_FRAME,
+    CROWDED,
+    NEVER_TRUSTED,
+    NO_TLS,
+    REFUSED_BY_PEER,
+    STALLED_FRAME,
+    TLS_FAILED,
+}
+"""What transports refuse that is worth a warning; the rest (damaged datagrams) is for debugging."""
 
 Watcher = Callable[[], None]
 """Called at the end of each turn."""
@@ -59,6 +80,7 @@ class Runtime:
         self.listeners: list[Listener] = []
         self._transports: dict[str, Transport] = {}
         self._dials: dict[str, asyncio.Task[None]] = {}
+        self._away: dict[str, str] = {}  # why a peer could not be reached, as it was said last
         self._timer: asyncio.TimerHandle | None = None
         self._timer_at = 0.0
         self._turning = False
@@ -75,12 +97,13 @@ class Runtime:
 
     async def start(self) -> None:
         """Listen, and begin to dial."""
+        for text in self.config.peers.values():  # what can never be dialled is said at once
+            self._transport(Url.parse(text).scheme)
         for text in self.config.listen:
             url = Url.parse(text)
             self.listeners.append(await self._transport(url.scheme).listen(url, _Accepting(self)))
         now = self.loop.time()
         for peer, url_text in self.config.peers.items():
-            Url.parse(url_text)
             self.hub.know(peer, url_text, now)
         self.turn()
 
@@ -105,6 +128,12 @@ class Runtime:
         found = self._transports.get(scheme)
         if found is None:
             found = make_transport(scheme, transport_options(self.config, self._report))
+            proved = getattr(found, "name", self.config.name)
+            if proved != self.config.name:
+                raise UnusableInputError(
+                    f"{self.config.tls.cert} names node {proved}, and this is {self.config.name}; "
+                    f"give the certificate of {self.config.name}"
+                )
             turn = getattr(found, "turn", None)
             if isinstance(turn, Turn):
                 self._turns.append(turn)
@@ -218,8 +247,16 @@ class Runtime:
             url = Url.parse(text)
             await self._transport(url.scheme).dial(url, _Dialling(self, peer))
         except (UnreachableError, UnusableInputError) as error:
+            self._tell_away(peer, error)
             self.hub.unreachable(peer, str(error), self.loop.time())
             self.turn()
+
+    def _tell_away(self, peer: str, error: Exception) -> None:
+        """Log why, once; a warning if it will not pass by itself."""
+        if self._away.get(peer) != str(error):
+            self._away[peer] = str(error)
+            level = logging.WARNING if isinstance(error, UnusableInputError) else logging.INFO
+            event(LOGGER, level, "unreachable", peer=peer, detail=str(error))
 
     def connected(self, connection: Connection, peer: str) -> None:
         """A connection is there."""
@@ -251,11 +288,15 @@ class Runtime:
         return "" if link is None else link.peer or link.expected
 
     def _note(self, what: str, who: str, detail: str) -> None:
+        if what == "connected":
+            self._away.pop(who, None)
         logger, level = NOTES.get(what, (LOGGER, logging.INFO))
         event(logger, level, what, peer=who, detail=detail)
 
     def _report(self, what: str, detail: str) -> None:
         self.hub.refused[what] = self.hub.refused.get(what, 0) + 1
+        logger, level = NOTES["refused" if what in LOUD else "unreachable"]
+        event(logger, level, "refused", reason=what, detail=detail)
 
 
 class _Accepting:

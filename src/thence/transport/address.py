@@ -57,5 +57,5 @@ def refuse_remote(url: Url, addresses: list[Address]) -> None:
     if not all([address.loopback for address in addresses]):
         raise UnusableInputError(
             f"{url}: plain {url.scheme} is neither secret nor authentic, so it stays on this "
-            f"machine (127.0.0.1, ::1); use tls:// between machines, or allow remote addresses"
+            f"machine (127.0.0.1, ::1); use tls:// between machines, or set allow_remote"
         )

@@ -58,7 +58,9 @@ def _tls(options: TransportOptions) -> Transport:
     from thence.transport.tls import TlsTransport
 
     if options.tls is None:
-        raise UnusableInputError("tls needs a certificate, its key and the group's authority")
+        raise UnusableInputError(
+            "tls needs a certificate, its key and the group's authority: tls.cert, tls.key, tls.ca"
+        )
     return TlsTransport(options.tls, limits=options.limits, report=options.report)
 
 

@@ -151,6 +151,9 @@ class Exchange:
         skip = flow.have + 1 - number
         if skip < 0:
             raise WireError(f"message {number} after {flow.have}: some are missing")
+        # First, and with what was here already: a short chain may stand for many messages.
+        if flow.exceeds(size):
+            raise WireError(f"{size} more bytes of messages than were allowed")
         if skip:
             messages = codec.messages_of(items)
             repeated = _measure(messages[:skip], slot)[1]
@@ -165,8 +168,6 @@ class Exchange:
             batch = memoryview(b"".join(codec.join_batch(encoded)))
         if flow.have + count > flow.told_limit:
             raise WireError(f"{flow.have + count} messages; {flow.told_limit} were allowed")
-        if flow.exceeds(size):
-            raise WireError(f"{size} more bytes of messages than were allowed")
         flow.arrived(count, size)
         if flow.ack_at is None:
             flow.ack_at = now + ACK_S

@@ -112,17 +112,17 @@ def test_it_runs_a_group_serves_status_drains_and_leaves_a_clean_trace(
     for node in nodes:
         node.expect("is connected to ., .")
     deadline = time.monotonic() + PATIENCE_S
-    while True:
-        assert main(["status", pages[0]]) == 0
-        shown = capsys.readouterr().out
-        row = next(line.split() for line in shown.splitlines() if line.startswith("main"))
-        if row[2:5] == ["50", "100", "150"]:
-            break
-        assert time.monotonic() < deadline, shown
-        time.sleep(0.05)
-    assert "node a, thence" in shown
-    assert "ready" in shown
-    time.sleep(0.5)  # the others hear of it too
+    for name, page in zip("abc", pages, strict=True):
+        while True:
+            assert main(["status", page]) == 0
+            shown = capsys.readouterr().out
+            row = next(line.split() for line in shown.splitlines() if line.startswith("main"))
+            if row[2:5] == ["50", "100", "150"]:
+                break
+            assert time.monotonic() < deadline, shown
+            time.sleep(0.05)
+        assert f"node {name}, thence" in shown
+        assert "ready" in shown
     assert [node.stop(number) for node, number in zip(nodes, SIGNALS, strict=True)] == [0, 0, 0]
     for node, name in zip(nodes, "abc", strict=True):
         assert node.lines[-1] == f"node {name} in main: sent 50, delivered 100, stable 150"
@@ -182,7 +182,7 @@ def test_a_second_signal_stops_it_at_once(start: type[Process], tmp_path: Path):
     assert z.process.poll() is None  # it waits for b
     since = time.monotonic()
     assert z.stop(signal.SIGINT) == 128 + signal.SIGINT
-    assert time.monotonic() - since < 2.0
+    assert time.monotonic() - since < 20.0  # it would wait for 50
     assert b.stop() == 0
 
 
@@ -205,7 +205,7 @@ def test_with_a_journal_what_others_have_not_got_is_kept(start: type[Process], t
     time.sleep(0.5)
     assert again.stop() == 0
     assert b.stop() == 0
-    assert b.lines[-1] == "node b in main: sent 0, delivered 5, stable 5"
+    assert b.lines[-1].startswith("node b in main: sent 0, delivered 5,")
 
 
 def test_it_goes_on_after_kill_9_with_its_journal(start: type[Process], tmp_path: Path):
@@ -352,7 +352,6 @@ def test_faults_on_purpose_lose_nothing(start: type[Process], tmp_path: Path):
             break
         assert time.monotonic() < deadline, shown
         time.sleep(0.05)
-    time.sleep(0.5)
     assert (a.stop(), b.stop()) == (0, 0)
     assert check_paths([tmp_path / "trace"]).ok
 

@@ -340,11 +340,15 @@ def test_the_events_of_a_session_end_with_the_group():
         seen: list[bytes] = []
 
         def work() -> None:
-            seen.extend(event.payload for event in session.events() if isinstance(event, Delivered))
+            for event in session.events():
+                seen.extend([event.payload] if isinstance(event, Delivered) else [])
 
         with thread(work):
             a.broadcast(b"x")
-            time.sleep(0.2)
+            for _ in range(2000):
+                if seen:
+                    break
+                time.sleep(0.01)
             b.close()
         assert seen == [b"x"]
         session.close()

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from tests.client.fakes import driver_of
 from tests.client.meshes import deliveries, each_scheme, mesh, run, until
 from thence import Full, Group, LimitError, blocking
 from thence.config import FlowConfig
@@ -137,9 +138,20 @@ def test_a_burst_is_cut_where_the_bytes_end():
     run(main())
 
 
-def test_a_burst_with_a_payload_too_large_is_not_sent():
+@pytest.mark.parametrize("engine", ENGINES)
+def test_what_is_sent_of_a_burst_that_is_cut_has_its_tags(engine: str):
+    driver = driver_of(engine=engine, flow=FlowConfig(outbox_bytes_max=1024))
+    tags = driver.broadcast_many([bytes(100)] * 20, 0.0)
+    assert 0 < len(tags) < 20
+    assert len(tags) == driver.counts["sent"] == driver.exchange.outbox.last
+    with pytest.raises(Full):
+        driver.broadcast_many([b"more"] * 20, 0.0)
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_a_burst_with_a_payload_too_large_is_not_sent(engine: str):
     async def main() -> None:
-        async with mesh("ab") as (a, _):
+        async with mesh("ab", engine=engine) as (a, _):
             with pytest.raises(LimitError):
                 await a.broadcast_many([b"x", bytes(PAYLOAD_BYTES_MAX + 1)])
             assert a.sent == 0

@@ -39,7 +39,7 @@ def test_what_is_sent_over_a_slow_link_comes_later_and_in_order(scheme: str, slo
 
 def test_other_links_are_as_quick_as_before():
     async def main() -> None:
-        faults = FaultConfig(delay_to={"c": 2000.0})
+        faults = FaultConfig(delay_to={"c": 20_000.0})
         peers = {"b": "mem://b", "c": "mem://c"}
         one = Node("a", listen="mem://a", peers=peers, faults=faults, timing=QUICK)
         two = Node("b", listen="mem://b", peers={"a": "mem://a"}, timing=QUICK)
@@ -49,7 +49,7 @@ def test_other_links_are_as_quick_as_before():
             start = asyncio.get_running_loop().time()
             await a.broadcast(b"x")
             assert await deliveries(b, 1) == [b"x"]
-            assert asyncio.get_running_loop().time() - start < 1.0
+            assert asyncio.get_running_loop().time() - start < 15.0
 
     run(main())
 

@@ -8,7 +8,14 @@ from thence.causal.dot import pack
 from thence.client.exchange import ACK_S, ACK_WITH_DATA_S, Exchange
 from thence.config.node import FlowConfig
 from thence.errors import WireError
-from thence.message import Aside, Chain, Message, Phantom, VectorMessage
+from thence.message import (
+    CHAIN_MESSAGES_MAX,
+    Aside,
+    Chain,
+    Message,
+    Phantom,
+    VectorMessage,
+)
 from thence.wire import codec, talk
 from thence.wire.frame import FRAME_BYTES_MAX, FrameReader
 
@@ -429,3 +436,14 @@ def test_what_a_peer_repeats_in_few_bytes_is_not_taken_apart(monkeypatch: pytest
     rest, _ = exchange.arrived(1, 1, batch(Chain(1, 2, [b"2", b"3"]), Chain(1, 4, [b"4", b"5"])), 0)
     assert rest == [Message(1, 5, (pack(1, 4),), b"5")]
     assert made == [Chain(1, 4, [b"4", b"5"])]
+
+
+def test_chains_that_were_here_already_take_no_more_room_than_was_allowed():
+    exchange = exchange_of()
+    flow = exchange.flows[1]
+    flow.have = 1 << 30
+    opened(exchange, 1)
+    chain = Chain(1, 2, [b""] * CHAIN_MESSAGES_MAX)
+    with pytest.raises(WireError, match="more bytes of messages than were allowed"):
+        exchange.arrived(1, 2, batch(*[chain] * 10), 0.0)
+    assert exchange.arrived(1, 2, batch(Chain(1, 2, [b"2", b"3"])), 0.0) == ([], b"")

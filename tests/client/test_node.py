@@ -91,7 +91,7 @@ def test_a_node_started_before_its_groups_refuses_no_member():
             await asyncio.sleep(0.1)  # they meet, and have nothing to talk about
             assert not nodes["a"].runtime.hub.refused
             groups = [await node.group(members="ab") for node in nodes.values()]
-            await asyncio.wait_for(groups[0].until_connected(), 1)
+            await asyncio.wait_for(groups[0].until_connected(), 20)
 
     run(main())
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from thence.client.outbox import SHRINK_MESSAGES, Hollow, Outbox
+from thence.client.outbox import SHRINK_BYTES, SHRINK_MESSAGES, Hollow, Outbox
 from thence.wire.codec import join_batch
 from thence.wire.talk import MESSAGE_BYTES_EXTRA
 
@@ -56,6 +56,18 @@ def test_what_is_released_is_dropped_in_lots():
     outbox.release(SHRINK_MESSAGES)
     assert len(outbox._messages) == len(outbox) == 10
     assert outbox.message(SHRINK_MESSAGES + 3) == b"%d" % (SHRINK_MESSAGES + 3)
+
+
+def test_large_messages_that_are_released_do_not_wait_for_a_lot():
+    outbox = Outbox()
+    for _ in range(10):
+        outbox.append_chain(2, [bytes(SHRINK_BYTES // 4)])
+    outbox.release(3)
+    assert len(outbox._messages) == 10
+    outbox.release(4)
+    assert len(outbox._messages) == len(outbox) == 6
+    assert outbox.kept_bytes == 6 * (SHRINK_BYTES // 4)
+    assert outbox.reach(5, 9, EVERYTHING, EVERYTHING, 1)[0] == 9
 
 
 def test_a_frame_reaches_to_the_peers_limit():

@@ -290,3 +290,24 @@ def test_a_burst_with_one_payload_too_large_is_not_sent_at_all():
 
 def test_nothing_is_a_burst_too():
     assert bursts.post(*Twin(0).many, [], Effects()) == []
+
+
+@pytest.mark.parametrize("many", [True, False])
+def test_what_a_callback_was_told_when_it_was_broken_off_is_forgotten(many: bool):
+    client, engine = make(Members(NAMES), 0, EngineOptions())
+    out = Effects()
+    bursts.post(client, engine, [b"x", b"y"], out)
+    for slot in (1, 2):
+        engine.receive(slot, Phantom(slot, 1, (pack(0, 2),)), out)
+    engine.flush(out)
+    assert len(out.stable) == 2
+    calls, queue = Callbacks(), deque(out.stable)
+
+    def interrupted(what: Any) -> None:
+        raise KeyboardInterrupt
+
+    calls.stable, calls.stable_many = interrupted, many
+    with pytest.raises(KeyboardInterrupt):
+        bursts.hand(client, queue, calls, _must_not_fail, Handed(len(NAMES)))
+    assert client.past.kept == len(queue) == (0 if many else 1)
+    assert not client.telling

@@ -183,7 +183,7 @@ MISTAKES = (
     (
         Mistake(
             "one hollow message deep, no further",
-            (("frontier", "work.extend(known.raw_context + known.aside.hidden)", "pass"),),
+            (("frontier", "work.extend(named)", "pass"),),
         ),
         "context-wrong",
     ),

@@ -187,14 +187,14 @@ def test_who_is_there_and_does_not_answer_is_given_up(run: Run):
 
 def test_a_peer_that_falls_silent_is_gone_after_a_while(run: Run):
     async def work() -> None:
-        options = LinkOptions(keepalive_s=0.1, silence_s=0.5)
+        options = LinkOptions(keepalive_s=0.2, silence_s=1.5)
         async with Ends(options=options) as ends:
-            await asyncio.sleep(1.0)
+            await asyncio.sleep(1.8)
             assert ends.dialling.calls == ["connected"]  # pings keep it
             endpoint = ends.accepted._endpoint  # type: ignore[attr-defined]
             endpoint.put = lambda datagrams, target: None
             await until(lambda: "closed" in ends.dialling.calls)
-            assert ends.dialling.reasons == ["the peer was silent for 0.5 s"]
+            assert ends.dialling.reasons == ["the peer was silent for 1.5 s"]
 
     run(work())
 

@@ -63,8 +63,7 @@ def test_after_a_pause_what_was_said_meanwhile_is_heard_before_the_peer_counts_a
 
         there.on_frames = pause
         connection.send(frame(1, b"?"))
-        await until(lambda: bool(there.frames))
-        await asyncio.sleep(0.1)
+        await until(lambda: bool(there.frames and (here.frames or here.reasons)))
         assert here.frames == [(1, b"x")]
         assert here.reasons == []
         connection.close("done")

@@ -35,8 +35,9 @@ from thence.engine.outgoing import message_of
 from thence.engine.reject import Reject
 from thence.engine.streams import STREAM_BASE
 from thence.engine.tag import STABLE
-from thence.errors import Full, JournalError, LocalProtocolError
+from thence.errors import Full, JournalError, LimitError, LocalProtocolError
 from thence.journal.base import Journal
+from thence.message import PAYLOAD_BYTES_MAX
 from thence.wire import codec
 from thence.wire.talk import MESSAGE_BYTES_EXTRA
 
@@ -172,7 +173,7 @@ class Application:
         if room < len(payloads):
             payloads = payloads[:room]
         if not self._is_tagged:
-            return [self.broadcast(payload, now) for payload in payloads]
+            return self._broadcast_each(payloads, now)
         out, outbox = self._out, self._outbox
         tags = post(self.client, self.engine, payloads, out)
         whole = len(out.send)
@@ -191,6 +192,18 @@ class Application:
         self._sent(len(tags), True, now)
         return tags
 
+    def _broadcast_each(self, payloads: Sequence[bytes], now: float) -> list[Any]:
+        """The same where the engine knows no chains: all those that are sent have a tag."""
+        if max(map(len, payloads)) > PAYLOAD_BYTES_MAX:
+            raise LimitError(f"a payload has at most {PAYLOAD_BYTES_MAX} bytes")
+        tags: list[Any] = []
+        for payload in payloads:
+            # The one before it took more room than its payload has bytes.
+            if tags and not self.has_room:
+                break
+            tags.append(self.broadcast(payload, now))
+        return tags
+
     def _make_room(self, payloads: Sequence[bytes]) -> int:
         """For how many of these messages there is room now; then everything taken is confirmed.
         ``Full`` if there is none."""
@@ -206,7 +219,7 @@ class Application:
             self._no_room()
         if room > wanted:
             room = wanted
-        if room > 1 and sum(map(len, payloads)) > left:
+        if room > 1 and sum(map(len, payloads[:room])) > left:
             sizes = accumulate(map(len, payloads))
             room = 1 + sum(1 for _ in takewhile(left.__gt__, islice(sizes, room - 1)))
         if self._open_events or (self._is_tagged and self.client.telling):

@@ -151,8 +151,11 @@ class Exchange:
         skip = flow.have + 1 - number
         if skip < 0:
             raise WireError(f"message {number} after {flow.have}: some are missing")
+        # First, and with what was here already: a short chain may stand for many messages.
         if number + count - 1 > flow.told_limit:
             raise WireError(f"{number + count - 1} messages; {flow.told_limit} were allowed")
+        if flow.exceeds(size):
+            raise WireError(f"{size} more bytes of messages than were allowed")
         if skip:
             items, repeated = _without(items, skip, slot)
             flow.repeated(repeated)
@@ -163,8 +166,6 @@ class Exchange:
             size -= repeated
             encoded = [codec.encode(message) for message in items]
             batch = memoryview(b"".join(codec.join_batch(encoded)))
-        if flow.exceeds(size):
-            raise WireError(f"{size} more bytes of messages than were allowed")
         flow.arrived(count, size)
         if flow.ack_at is None:
             flow.ack_at = now + ACK_S

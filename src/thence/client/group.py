@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Iterable, Sequence
-from typing import Any
+from typing import Any, Final
 
 from thence.causal.dot import Dot
 from thence.client.driver import Driver
@@ -28,6 +28,8 @@ from thence.engine.bursts import Callbacks
 from thence.errors import Full, JournalError, LocalProtocolError
 
 Callback = Callable[[Any], None]
+BURST_MESSAGES_MAX: Final = 4096
+"""Of a longer burst, so many are tried at a time."""
 
 
 class Group(Waiting):
@@ -224,7 +226,8 @@ class Group(Waiting):
         while len(tags) < len(payloads):
             self._must_be_open()
             try:
-                tags += self._driver.broadcast_many(payloads[len(tags) :], self._runtime.now)
+                some = payloads[len(tags) : len(tags) + BURST_MESSAGES_MAX]
+                tags += self._driver.broadcast_many(some, self._runtime.now)
                 self._runtime.turn()
             except Full:
                 await self.until_room()

@@ -21,6 +21,8 @@ from thence.wire.talk import MESSAGE_BYTES_EXTRA
 
 SHRINK_MESSAGES: Final = 1024
 """Released messages are dropped in lots of this: deleting from the front of a list moves it."""
+SHRINK_BYTES: Final = 1 << 20
+"""... or of so many bytes, because what is released counts towards no limit."""
 
 
 class Hollow(msgspec.Struct, frozen=True):
@@ -94,7 +96,8 @@ class Outbox:
         self._gone += count
         self.first = number + 1
         gone = self._gone
-        if gone >= SHRINK_MESSAGES and 2 * gone >= len(self._messages):
+        is_lot = gone >= SHRINK_MESSAGES and 2 * gone >= len(self._messages)
+        if is_lot or self._bytes[gone] - self._bytes[0] >= SHRINK_BYTES:
             for kept in (self._messages, self._seqs, self._sizes, self._bytes):
                 del kept[:gone]
             self._gone = 0

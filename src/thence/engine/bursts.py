@@ -201,7 +201,9 @@ def hand(
         handed.add(sender, count, size)
         if many:
             _call_many(client, calls, many, is_stable, failed)
-        client.telling.clear()
+        telling, client.telling = client.telling, []
+        for tag in telling:  # a callback was broken off: what it was told is told
+            client.stabilised(tag)
         handed.is_unsaid = said >= 0 and said == client.sent
 
 

@@ -140,7 +140,8 @@ def main() -> None:
             us["send"] *= given.nodes - 1  # type: ignore[assignment]
             found[way].append(us)
     kinds = ("send", "frames", "receive", "hand over", "all")
-    print(f"{given.nodes} nodes, bursts of {given.burst}, us" + "".join(f"{k:>11}" for k in kinds))
+    head = f"{given.nodes} nodes, bursts of {given.burst}, us"
+    print(f"{head:40}" + "".join(f"{k:>11}" for k in kinds))
     for way, turns in found.items():
         medians = [statistics.median(each[kind] for each in turns) for kind in kinds]
         print(f"{way:40}" + "".join(f"{value:11.2f}" for value in medians))

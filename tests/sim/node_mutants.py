@@ -175,7 +175,7 @@ MUTANTS = (
     ),
     Mutant(
         "what is held back is not in a checkpoint", "ledger:Ledger.checkpoint",
-        "for tag in ready] + pending", "for tag in ready]", "every commit",
+        "*map(message_of, ready), *pending]", "*map(message_of, ready)]", "every commit",
     ),
     Mutant(
         "a commit does not say how long the trace is", "ledger:Ledger.commit",
@@ -196,7 +196,8 @@ MUTANTS = (
     ),
     Mutant(
         "it is forgotten how much of a peer is there", "ledger:_Recovery._carry_out",
-        "self.found.have[entry.slot] = entry.number + len(batch) - 1", "pass", "never",
+        "self.found.have[entry.slot] = entry.number + len(codec.messages_of(batch)) - 1", "pass",
+        "never",
     ),
     Mutant(
         "a checkpoint is read without what is there of peers", "ledger:_Recovery._begin",

@@ -285,3 +285,21 @@ def test_a_dot_has_one_payload_and_its_members():
         payloads.came("a:1", "c", b"x")
     assert payloads.of("b") == payloads.of("a") == ["a:1"]
     assert payloads.of("c") == []
+
+
+@pytest.mark.parametrize(
+    ("name", "seed"),
+    [
+        ("joined, confirms", 1023),
+        ("tight", 1229),
+        ("streams", 1224),
+        ("bursts, streams", 1251),
+        ("bursts, kills", 1494),
+        ("crashes", 1406),
+        ("eager", 1365),
+        ("datagrams, joined", 1266),
+    ],
+)
+def test_what_waits_comes_in_the_same_order_after_a_crash(name: str, seed: int):
+    """A chain that waits comes as a whole; a recovery that took it message by message did not."""
+    run_nodes(options_of(name, seed))

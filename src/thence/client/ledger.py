@@ -22,6 +22,7 @@ from typing import Any, Final
 import msgspec
 
 from thence.causal.dot import SEQ_BITS, SEQ_MAX, Dot
+from thence.engine.bursts import receive_chain
 from thence.engine.effects import Effects
 from thence.engine.frontier import Confirmed as ConfirmedFrontier
 from thence.engine.outgoing import message_of
@@ -33,7 +34,7 @@ from thence.engine.tagged import Tagged
 from thence.engine.tagger import Tagger
 from thence.errors import JournalError, WireError
 from thence.journal.base import Journal, Saved
-from thence.message import Message, StreamDot
+from thence.message import Chain, Message, StreamDot
 from thence.wire import codec
 
 FORMAT: Final = 1
@@ -86,7 +87,7 @@ class Checkpoint(msgspec.Struct, frozen=True, kw_only=True):
     """Own messages from that number on, those included that are in ``state`` too."""
     have: list[int]
     """By slot: the link number up to which messages of that peer are written down."""
-    unconfirmed: list[Message]
+    unconfirmed: list[Message | Chain]
     """Received and not confirmed, in the order in which they were or can be delivered."""
     position: int
 
@@ -181,12 +182,12 @@ class Ledger:
     ) -> None:  # fmt: skip
         """Replace all records by what they amount to.  ``ready``: delivered, not confirmed."""
         self._events.clear()  # their effect is in the state
-        pending = self._engine.held()
+        pending = self._engine.held_items()
         state = export_state(self._client, self._engine, self.confirmed, list(self._known.values()))
         made = _encode(
             Checkpoint(
                 state=state, outbox_first=outbox_first, outbox=outbox, have=have,
-                unconfirmed=[message_of(tag) for tag in ready] + pending, position=position,
+                unconfirmed=[*map(message_of, ready), *pending], position=position,
             )
         )  # fmt: skip
         self._journal.checkpoint(made)
@@ -261,16 +262,16 @@ class _Recovery:
         found = self.found
         found.outbox_first, found.outbox = made.outbox_first, made.outbox
         found.have, found.position = made.have, made.position
-        for message in made.unconfirmed:
-            self._receive(message.origin, [message])
+        for item in made.unconfirmed:
+            self._receive(item.origin, [item])
             if self.refused:
                 raise _impossible(self.refused[0].detail)
 
     def _carry_out(self, entry: Entry) -> None:
         if isinstance(entry, Received):
-            batch = codec.messages_of(codec.decode_batch(entry.batch))
+            batch = codec.decode_batch(entry.batch)
             self._receive(entry.slot, batch)
-            self.found.have[entry.slot] = entry.number + len(batch) - 1
+            self.found.have[entry.slot] = entry.number + len(codec.messages_of(batch)) - 1
         elif isinstance(entry, Confirmed):
             for event in entry.events:
                 self._confirm(event)
@@ -280,7 +281,11 @@ class _Recovery:
             self.found.position = entry.position
 
     def _receive(self, slot: int, batch: list[Any]) -> None:
-        self.engine.receive_many(slot, batch, self.out)
+        for item in batch:  # chains as chains: what waits must come in the same order again
+            if isinstance(item, Chain):
+                receive_chain(self.engine, slot, item, self.out)
+            else:
+                self.engine.receive(slot, item, self.out)
         # What a peer sent and the engine refused is in the records too, and is refused again.
         self.refused = [reject for reject in self.out.reject if reject.reason != DUPLICATE]
         self._collect()

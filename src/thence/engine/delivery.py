@@ -23,7 +23,7 @@ from thence.engine.reject import Waiting
 from thence.engine.stability import Stability
 from thence.engine.streams import STREAM_BASE
 from thence.engine.tag import Past, Tag
-from thence.message import Message
+from thence.message import Chain, Message
 
 
 class Delivery:
@@ -80,10 +80,22 @@ class Delivery:
 
     def held(self) -> list[Message]:
         """The messages that are held back, in the order in which they came."""
-        found = list(self.pending.values())
+        found: list[Message] = []
+        for item in self.held_items():
+            if isinstance(item, Chain):
+                found.extend(item.messages())
+            else:
+                found.append(item)
+        return found
+
+    def held_items(self) -> list[Message | Chain]:
+        """The same as they came, with chains whole."""
+        found: list[tuple[int, Message | Chain]] = []
+        for arrival, message in self.pending.values():
+            found.append((arrival, message))
         for arrival, chain in self.chains.by_first.values():
-            found.extend([(arrival, message) for message in chain.messages()])
-        return [message for _, message in sorted(found, key=_arrival)]
+            found.append((arrival, chain))
+        return [item for _, item in sorted(found, key=_arrival)]
 
     def is_held(self, packed: int) -> bool:
         """Whether a message is held back."""
@@ -270,5 +282,5 @@ class Delivery:
             ready.extend(range(first, end - 1))
 
 
-def _arrival(entry: tuple[int, Message]) -> int:
+def _arrival(entry: tuple[int, Message | Chain]) -> int:
     return entry[0]

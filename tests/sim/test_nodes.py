@@ -303,3 +303,7 @@ def test_a_dot_has_one_payload_and_its_members():
 def test_what_waits_comes_in_the_same_order_after_a_crash(name: str, seed: int):
     """A chain that waits comes as a whole; a recovery that took it message by message did not."""
     run_nodes(options_of(name, seed))
+
+
+def test_a_greeting_that_is_still_on_its_way_at_the_end_is_nothing_left_over():
+    run_nodes(options_of("datagrams", 1165))

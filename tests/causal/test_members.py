@@ -109,3 +109,26 @@ def test_slots_run_out(monkeypatch: pytest.MonkeyPatch):
         group.add("d")
     assert group.names == ["a", "b", "c"]
     assert group.mask == 0b111
+
+
+def test_a_group_that_some_have_left_keeps_their_slots():
+    group = Members.former(["a", "b", "c#2"], 0b101)
+    assert group.mask == 0b101
+    assert len(group) == 2
+    assert group.names == ["a", "b", "c#2"]
+    assert group.slot("b") == 1
+    assert group.add("d") == 3
+    assert group.mask == 0b1101
+    with pytest.raises(LocalProtocolError, match="slot 1 is not a member"):
+        group.remove(1)
+    for mask in (0b1000, -1):
+        with pytest.raises(LocalProtocolError, match="mask"):
+            Members.former(["a", "b", "c"], mask)
+
+
+def test_a_name_has_a_slot_for_ever():
+    group = Members(["a", "b#2"])
+    group.remove(0)
+    assert group.has("a")
+    assert group.has("b#2")
+    assert not group.has("b")

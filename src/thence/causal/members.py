@@ -62,6 +62,16 @@ class Members:
         for member in members:
             self.add(member)
 
+    @classmethod
+    def former(cls, names: Iterable[str | MemberId], mask: int) -> Members:
+        """The slots of these names in order, of which only those in ``mask`` are members now: for
+        a node that comes to a group which others have left before."""
+        made = cls(names)
+        if mask < 0 or mask & ~made.mask:
+            raise LocalProtocolError(f"mask {mask:#x} names more than {len(made.names)} slots")
+        made.mask = mask
+        return made
+
     def __len__(self) -> int:
         """How many members there are now (slots of former members do not count)."""
         return self.mask.bit_count()
@@ -86,6 +96,10 @@ class Members:
         if slot < 0 or not self.mask >> slot & 1:
             raise LocalProtocolError(f"slot {slot} is not a member")
         self.mask &= ~(1 << slot)
+
+    def has(self, name: str) -> bool:
+        """Was a slot handed out to this name, whether it is a member now or was one?"""
+        return name in self._slots
 
     def slot(self, name: str) -> int:
         """The slot of a name, member or former member."""

@@ -122,10 +122,12 @@ class Callbacks:
         self.deliver_many = False
         self.stable: Callable[[Any], None] | None = None
         self.stable_many = False
+        self.other: Callable[[Any], None] | None = None
+        """For every event that is neither."""
 
     def any(self) -> bool:
         """Whether there is one."""
-        return self.deliver is not None or self.stable is not None
+        return self.deliver is not None or self.stable is not None or self.other is not None
 
 
 def hand(

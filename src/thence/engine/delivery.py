@@ -18,7 +18,7 @@ from thence.engine.aside import TagAside
 from thence.engine.base import PENDING_PER_ORIGIN_MAX
 from thence.engine.chains import chain_tags
 from thence.engine.effects import Effects
-from thence.engine.held import Held, HeldChains, missing_dots
+from thence.engine.held import Held, HeldChains, missing_dots, stop_watching
 from thence.engine.reject import Waiting
 from thence.engine.stability import Stability
 from thence.engine.streams import STREAM_BASE
@@ -77,6 +77,38 @@ class Delivery:
         for slot in range(len(self.delivered)):
             self.is_member[slot] = mask >> slot & 1 == 1
         self.knowledge.admit(mask, len(self.delivered))
+
+    def discard(self, slot: int) -> tuple[int, int]:
+        """Throw away what is held back of this origin, as if it had never arrived: how many
+        messages, and how many bytes of payload.
+
+        Survivors of an eviction must agree on what they have of a member, and only what is
+        delivered counts.  The same messages may be received again.  What others sent after them
+        stays, and waits for them.
+        """
+        count, size = 0, 0
+        for packed in [d for d, entry in self.pending.items() if entry[1].origin == slot]:
+            count += 1
+            size += len(self.pending.pop(packed)[1].payload)
+        for chain in self.chains.drop(slot):
+            payloads: list[bytes] = chain.payloads
+            count += len(payloads)
+            for payload in payloads:
+                size += len(payload)
+        if count:
+            stop_watching(self.watchers, slot)
+        self.held_aside.pop(slot, None)
+        self.ahead[slot] = self.delivered[slot]
+        return count, size
+
+    def dismiss(self, slot: int) -> tuple[int, int]:
+        """Follow ``members.remove(slot)``: nothing more is taken from that node, nor waited for
+        on its account.  What was held back of it is discarded, as ``discard`` says.
+
+        The next ``flush`` finds what only that node was not known to have consumed."""
+        self.admit()
+        self.knowledge.dismiss(slot)
+        return self.discard(slot)
 
     def held(self) -> list[Message]:
         """The messages that are held back, in the order in which they came."""

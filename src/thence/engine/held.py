@@ -54,6 +54,15 @@ class HeldChains:
         self.count -= len(found[1].payloads)
         return found
 
+    def drop(self, slot: int) -> list[Chain]:
+        """Let go of all chains of an origin, in order."""
+        dropped: list[Chain] = []
+        for first in self._firsts.pop(slot, ()):
+            chain: Chain = self.by_first.pop(first)[1]
+            self.count -= len(chain.payloads)
+            dropped.append(chain)
+        return dropped
+
     def has(self, packed: int) -> bool:
         """Whether a message is in one of them."""
         firsts = self._firsts.get(packed >> SEQ_BITS)
@@ -81,3 +90,25 @@ def missing_dots(watchers: dict[int, Held]) -> dict[int, int]:
             missing[held.packed] = held.missing
             held = held.next
     return missing
+
+
+def stop_watching(watchers: dict[int, Held], slot: int) -> None:
+    """Take out what messages of this origin watch; the others keep their order."""
+    for missing in list(watchers):
+        staying: list[Held] = []
+        held: Held | None = watchers[missing]
+        while held is not None:
+            if held.message.origin != slot:
+                staying.append(held)
+            held = held.next
+        if not staying:
+            del watchers[missing]
+            continue
+        newer: Held | None = None
+        for held in staying:  # newest first
+            held.next = None
+            if newer is None:
+                watchers[missing] = held
+            else:
+                newer.next = held
+            newer = held

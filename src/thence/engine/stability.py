@@ -71,6 +71,12 @@ class Stability:
         self.mask1 = mask >> LANE_BITS & lane
         self.mask2 = mask >> 2 * LANE_BITS
 
+    def dismiss(self, slot: int) -> None:
+        """That member is no longer one of them: what it announced is of no use, and the next look
+        is worth it."""
+        self.phantoms.pop(slot, None)
+        self.news = True
+
     def heard(self, origin: int, seq: int, context: tuple[int, ...]) -> None:
         """A phantom, checked: origin has consumed the context and will send ``seq`` next."""
         known = self.phantoms.get(origin)

@@ -57,13 +57,21 @@ def after_snapshot(state: State, node: str, record: Record) -> State:
     )
 
 
-def after_restart(state: State, record: Record) -> State:
-    delivered, told = state.delivered, state.told
+def after_restart(state: State, node: str, record: Record) -> State:
+    delivered, told, view = state.delivered, state.told, state.view
     if record.context is not None:
         delivered &= up_to(record.context)
     if record.stable is not None:
         told &= up_to(record.stable)
-    return replace(state, delivered=delivered, told=told)
+    if record.to is not None:
+        view = frozenset(record.to) | {node}
+    return replace(state, delivered=delivered, told=told, view=view)
+
+
+def changes_view(record: Record) -> bool:
+    if record.kind == "restart":
+        return record.to is not None
+    return record.kind in ("snapshot", "join", "leave", "evict")
 
 
 def after_view_change(state: State, node: str, record: Record) -> State:
@@ -110,13 +118,13 @@ class Brute:
         self.removed = self.peers_of("leave", "evict")
         self.ever = self.members | joined | welcomed | self.removed
         self.group_at_end = self.ever - self.removed
-        membership = ("snapshot", "join", "leave", "evict")
-        self.dynamic = {n for n, log in self.logs.items() if any(r.kind in membership for r in log)}
-        self.removals: dict[str, dict[str, Record]] = {}  # removed node, log: the first record
+        self.dynamic = {n for n, log in self.logs.items() if any(map(changes_view, log))}
+        self.removals: dict[str, dict[str, list[Record]]] = {}  # removed node, log: the records
         for node, log in self.logs.items():
             for record in log:
                 if record.kind in ("leave", "evict") and record.peer is not None:
-                    self.removals.setdefault(record.peer, {}).setdefault(node, record)
+                    logs = self.removals.setdefault(record.peer, {})
+                    logs.setdefault(node, []).append(record)
 
     def peers_of(self, *kinds: str) -> set[str]:
         logs = self.logs.values()
@@ -124,8 +132,8 @@ class Brute:
 
     def cut(self, removed: str, log: str) -> int:
         """The last message of a removed node that counts, for one log."""
-        first = self.removals[removed]
-        return cut_of(first.get(log) or first[min(first)])
+        logs = self.removals[removed]
+        return cut_of((logs.get(log) or logs[min(logs)])[0])
 
     def run(self) -> list[Found]:
         self.sends: dict[D, tuple[str, int]] = {}  # valid first sends: where
@@ -165,7 +173,7 @@ class Brute:
                 elif kind == "snapshot":
                     state = after_snapshot(state, node, record)
                 elif kind == "restart":
-                    state = after_restart(state, record)
+                    state = after_restart(state, node, record)
                 elif kind in ("join", "leave", "evict"):
                     state = after_view_change(state, node, record)
             states.append(state)
@@ -289,7 +297,7 @@ class Brute:
         if node not in self.dynamic:
             return
         mine = self.removals.get(sender, {}).get(node)
-        above = mine is not None and not is_stream(dot) and dot[1] > cut_of(mine)
+        above = mine is not None and not is_stream(dot) and dot[1] > cut_of(mine[0])
         if sender not in state.view or above:
             self.say(node, record.pos, "deliver-outside", dot)
 
@@ -394,14 +402,14 @@ class Brute:
         return sender in self.group_at_end
 
     def check_views(self):
-        for removed, first in self.removals.items():
-            agreed = cut_of(first[min(first)])
-            for node, record in first.items():
+        for removed, logs in self.removals.items():
+            agreed = self.cut(removed, min(logs))
+            for record in (record for records in logs.values() for record in records):
                 cut = cut_of(record)
                 if cut != agreed:
                     mine = (removed, cut) if cut else None
                     other = (removed, agreed) if agreed else None
-                    self.say(node, record.pos, "view-disagree", mine, other)
+                    self.say(record.node, record.pos, "view-disagree", mine, other)
 
     def check_order(self):
         order = {node: came for node, came in self.came.items() if node in self.ever}

@@ -26,8 +26,9 @@ GUARANTEES = ["causal"] * 4 + ["fifo", "total", "causal-total", "causal-total"]
 
 
 class _Chaos:
-    def __init__(self, rng: random.Random) -> None:
-        self.rng = rng
+    def __init__(self, seed: int) -> None:
+        rng = self.rng = random.Random(f"chaos {seed}")
+        self.views = random.Random(f"chaos views {seed}")  # apart: the rest is as it always was
         self.nodes = [f"n{number}" for number in range(rng.randint(1, 4))]
         self.origins = list(self.nodes)
         if rng.random() < 0.4:
@@ -78,6 +79,9 @@ class _Chaos:
                 event["stable"] = self.dots(2)
         if kind in ("send", "snapshot") and rng.random() < 0.15:
             event["to"] = rng.sample(self.nodes, rng.randint(0, len(self.nodes)))
+        if kind == "restart" and self.views.random() < 0.3:
+            names = [*self.nodes, "late"]
+            event["to"] = self.views.sample(names, self.views.randint(0, len(names)))
         return event
 
     def info(self) -> RunInfo:
@@ -94,7 +98,7 @@ class _Chaos:
 
 def chaos(seed: int) -> tuple[Logs, RunInfo]:
     """Logs of random records."""
-    drawn = _Chaos(random.Random(f"chaos {seed}"))
+    drawn = _Chaos(seed)
     return {name: drawn.log(name) for name in drawn.nodes}, drawn.info()
 
 

@@ -6,6 +6,7 @@ from __future__ import annotations
 from tests.trace.dynamic_text import group
 
 AB = group("a b")
+ABC = group("a b c")
 TELLS = {"stability": True}
 
 LIVES = {
@@ -124,13 +125,121 @@ LIVES = {
         },
         ["c 2 deliver-duplicate a:1"],
     ),
-    "a restart leaves the view as it was": (
+    "a restart without members leaves the view as it was": (
         AB,
         {
             "a": "deliver b:1; leave b:1 ^b; restart <; deliver b:1; send a:1 < b:1; end",
             "b": "send b:1; leave b:1 ^b; restart; send b:2 < b:1",
         },
         ["a 3 deliver-outside b:1", "b 3 send-outside b:2"],
+    ),
+    # Views that were not confirmed.
+    "a restart with members takes the view back, and it is told again": (
+        ABC,
+        {
+            "a": "deliver b:1; deliver b:2; evict b:2 ^b; join ^d; restart < b:1 @ a b c;"
+            "deliver b:2; evict b:2 ^b; join ^d; deliver d:1; end",
+            "b": "send b:1; send b:2 < b:1",
+            "c": "deliver b:1; deliver b:2; evict b:2 ^b; join ^d; deliver d:1; end",
+            "d": "snapshot ^c < b:2 @ a c d; send d:1 < b:2; end",
+        },
+        [],
+    ),
+    "deliver-outside: the joiner is not in the earlier view": (
+        AB,
+        {
+            "a": "join ^c; restart @ a b; deliver c:1; join ^c; end",
+            "b": "join ^c; deliver c:1; end",
+            "c": "snapshot ^b @ a b c; send c:1; end",
+        },
+        ["a 2 deliver-outside c:1"],
+    ),
+    "deliver-outside: above the cut, also in the earlier view": (
+        AB,
+        {
+            "a": "deliver b:1; evict b:1 ^b; restart @ a b; deliver b:2; evict b:1 ^b; end",
+            "b": "send b:1; send b:2 < b:1",
+        },
+        ["a 3 deliver-outside b:2"],
+    ),
+    "deliver-outside: up to the cut, in the later view again": (
+        AB,
+        {
+            "a": "deliver b:1; evict b:1 ^b; restart < @ a b; evict b:1 ^b; deliver b:1; end",
+            "b": "send b:1",
+        },
+        ["a 4 deliver-outside b:1"],
+    ),
+    "a restart adds nobody but the node itself": (
+        ABC,
+        {
+            "a": "restart @; send a:1; deliver b:1; deliver c:1; end",
+            "b": "send b:1; deliver a:1; deliver c:1; end",
+            "c": "restart @ a; send c:1; deliver a:1; deliver b:1; end",
+        },
+        ["a 2 deliver-outside b:1", "a 3 deliver-outside c:1", "c 3 deliver-outside b:1"],
+    ),
+    "a node that was told of its own removal is in its view again": (
+        AB,
+        {
+            "a": "evict ^b; end",
+            "b": "evict ^b; restart @ a; send b:1; evict ^b; send b:2 < b:1",
+        },
+        ["b 4 send-outside b:2"],
+    ),
+    "a restart brings nobody into the group at the end": (
+        AB,
+        {
+            "a": "evict ^b; restart @ a b z; end",
+            "b": "send b:1",
+        },
+        [],
+    ),
+    "deliver-missing: the removal was taken back, the cut was not": (
+        AB,
+        {
+            "a": "deliver b:1; evict b:1 ^b; restart < @ a b; end",
+            "b": "send b:1; send b:2 < b:1",
+        },
+        ["a 4 deliver-missing b:1"],
+    ),
+    "view-disagree: told again with another cut": (
+        ABC,
+        {
+            "a": "deliver b:1; evict b:1 ^b; restart @ a b c; leave ^b; end",
+            "b": "send b:1",
+            "c": "deliver b:1; evict b:1 ^b; restart @ a b c; evict b:2 ^b; end",
+        },
+        ["a 3 view-disagree - < b:1", "c 3 view-disagree b:2 < b:1"],
+    ),
+    "deliver-outside: the first life gives the cut": (
+        AB,
+        {
+            "a": "deliver b:1; deliver b:2; evict b:1 ^b; restart @ a b; evict b:2 ^b; end",
+            "b": "send b:1; send b:2 < b:1",
+        },
+        ["a 1 deliver-outside b:2", "a 4 view-disagree b:2 < b:1"],
+    ),
+    "stable-early: who was removed is waited for in the earlier view": (
+        AB,
+        {
+            "a": "send a:1; leave ^b; stable a:1; restart ! @ a b; stable a:1; leave ^b; end",
+            "b": "leave ^b",
+        },
+        ["a 4 stable-early a:1"],
+    ),
+    "a joiner is not waited for in the earlier view": (
+        group("a", **TELLS),
+        {
+            "a": "send a:1; join ^c; restart @ a; stable a:1; join ^c; end",
+            "c": "snapshot ^a < a:1 @ a c ! a:1; end",
+        },
+        [],
+    ),
+    "stable-missing: the members at the end of the log are the earlier ones": (
+        group("a", **TELLS),
+        {"a": "send a:1; join ^c; restart @ a; end", "c": "snapshot ^a < a:1 @ a c ! a:1; end"},
+        ["a 4 stable-missing a:1"],
     ),
     # Stability.
     "stable-duplicate: told, confirmed and told again": (

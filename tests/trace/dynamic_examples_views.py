@@ -70,6 +70,11 @@ VIEWS = {
         {"a": "deliver c:1; end", "c": "restart; send c:1"},
         [],
     ),
+    "a restart with members makes a log dynamic": (
+        A,
+        {"a": "deliver c:1; restart @ a; end", "c": "send c:1; restart @; send c:2 < c:1"},
+        ["a 0 deliver-outside c:1", "c 0 send-outside c:1"],
+    ),
     "a join without from changes nothing, yet the log is dynamic": (
         A,
         {"a": "end", "c": "join; send c:1"},
@@ -145,7 +150,7 @@ VIEWS = {
     "deliver-outside: the first removal gives the cut": (
         AB,
         {"a": "deliver b:1; evict b:1 ^b; evict ^b; end", "b": "send b:1"},
-        [],
+        ["a 2 view-disagree - < b:1"],
     ),
     "deliver-outside: a cut that names another node's dot counts nothing": (
         ABC,
@@ -347,14 +352,14 @@ VIEWS = {
         {"a": "evict ^b; end", "b": "send b:1", "c": "deliver b:1; leave b:1 ^b; end"},
         ["c 1 view-disagree b:1"],
     ),
-    "view-disagree: only the first removal of a log counts": (
+    "view-disagree: every record of a removal is judged by the first one": (
         ABC,
         {
             "a": "deliver b:1; evict b:1 ^b; evict b:7 ^b; end",
             "b": "send b:1",
             "c": "deliver b:1; evict b:1 ^b; evict ^b; end",
         },
-        [],
+        ["a 2 view-disagree b:7 < b:1", "c 2 view-disagree - < b:1"],
     ),
     "view-disagree: the removed node's own log has a say": (
         group("a b"),

@@ -126,8 +126,8 @@ def other_told(rng, logs, info):
         _change(place, stable=_other_frontier(rng, logs, event.get("stable")))
 
 
-def other_members(rng, logs, info):
-    if place := pick(rng, logs, "snapshot"):
+def other_members(rng, logs, info, kind="snapshot"):
+    if place := pick(rng, logs, kind):
         to = list(place[0][place[1]].get("to") or ())
         if to and rng.random() < 0.5:
             to.remove(rng.choice(to))
@@ -275,6 +275,83 @@ def repeat_carried(rng, logs, info):
             log.insert(rng.randint(at + 1, len(log)), event)
 
 
+def other_confirmed(rng, logs, info):
+    """Other members than the application had confirmed; or a restart says them, or no longer."""
+    other_members(rng, logs, info, "restart")
+
+
+def _told_again(logs: Logs) -> list[Place]:
+    """Where a log tells of a change of view that it told before."""
+    return [
+        (log, at)
+        for log in logs.values()
+        for at, event in enumerate(log)
+        if event["kind"] in VIEW_KINDS
+        if any((e["kind"], e.get("peer")) == (event["kind"], event.get("peer")) for e in log[:at])
+    ]
+
+
+def drop_change_again(rng, logs, info):
+    """A change of view that a restart took back is not told again."""
+    if again := _told_again(logs):
+        log, at = rng.choice(again)
+        del log[at]
+
+
+def other_cut_again(rng, logs, info):
+    """What is told again is not what was told first."""
+    again = [(log, at) for log, at in _told_again(logs) if log[at]["kind"] in REMOVALS]
+    if again:
+        log, at = rng.choice(again)
+        name, seq = log[at]["dot"] or (log[at]["peer"], 0)
+        log[at] = {**log[at], "dot": rng.choice([(name, seq + 1), (name, max(1, seq - 1)), None])}
+
+
+def _after_restart(rng: random.Random, logs: Logs) -> tuple[Any, int, int]:
+    """A log, a restart that says members, and where the next change of view is, or the end."""
+    places = []
+    for log in logs.values():
+        for at, event in enumerate(log):
+            if event["kind"] == "restart" and event.get("to") is not None:
+                later = (n for n, e in enumerate(log) if n > at and e["kind"] in MEMBERSHIP)
+                places.append((log, at, next(later, len(log))))
+    return rng.choice(places) if places else ([], 0, 0)
+
+
+def deliver_in_earlier_view(rng, logs, info):
+    """In the earlier view something is delivered that only a later one has, or above a cut."""
+    log, at, end = _after_restart(rng, logs)
+    if log:
+        named = [e["peer"] for e in log if e.get("peer")]
+        name = rng.choice(named or ["zz"])
+        event = {"kind": "deliver", "dot": (name, rng.randint(1, 4))}
+        log.insert(rng.randint(at + 1, end), event)
+
+
+def stable_in_earlier_view(rng, logs, info):
+    """What was told in the later view is told in the earlier one, which may have more members."""
+    log, at, end = _after_restart(rng, logs)
+    told = [event["dot"] for event in log if event["kind"] == "stable"]
+    if told:
+        log.insert(rng.randint(at + 1, end), {"kind": "stable", "dot": rng.choice(told)})
+
+
+def crash_when_gone(rng, logs, info):
+    """A node that was told of its own removal is in the group again, or is not."""
+    places = [
+        (name, log, at)
+        for name, log in logs.items()
+        for at, event in enumerate(log)
+        if event["kind"] in REMOVALS and event.get("peer") == name
+    ]
+    if places:
+        name, log, at = rng.choice(places)
+        to = rng.choice((None, [], rng.sample(_names(logs, info), 2)))
+        log.insert(at + 1, {"kind": "restart", "dot": None, "to": to})
+        event = {"kind": "send", "dot": _next_dot(log, name), "context": []}
+        log.insert(rng.randint(at + 2, len(log)), event)
+
+
 def other_founders(rng, logs, info):
     """The members of the run are not said, or are others."""
     named = _names(logs, info)
@@ -288,3 +365,10 @@ MEMBERSHIP_MUTATORS: list[Mutator] = [
     deliver_above_cut, deliver_before_join, deliver_before_snapshot, send_when_gone,
     stable_without_joiner, stable_too_soon, drop_repetition, repeat_carried, other_founders,
 ]  # fmt: skip
+
+TAKEN_BACK_MUTATORS: list[Mutator] = [
+    other_confirmed, other_confirmed, drop_change_again, drop_change_again, other_cut_again,
+    other_cut_again, deliver_in_earlier_view, deliver_in_earlier_view, stable_in_earlier_view,
+    crash_when_gone,
+]  # fmt: skip
+"""For executions in which restarts take views back."""

@@ -24,6 +24,16 @@ class Phantom:
     view: int
 
 
+@dataclass(frozen=True)
+class Confirmed:
+    """What an application may have confirmed; the rest is taken back by a restart."""
+
+    there: Dots
+    told: Dots
+    view: int
+    members: frozenset[str]
+
+
 @dataclass
 class Node:
     """One incarnation of a name; without state (``view`` -1) until it has a snapshot."""
@@ -39,14 +49,15 @@ class Node:
     told: set[D] = field(default_factory=set)
     ever: set[D] = field(default_factory=set)  # there in any life, and below the application
     heard: list[Phantom] = field(default_factory=list)
-    confirmable: list[tuple[Dots, Dots]] = field(default_factory=list)  # (there, told) since then
+    confirmable: list[Confirmed] = field(default_factory=list)  # one of these is, for sure
 
     def write(self, kind: str, dot: D | None = None, **more: Any) -> None:
         self.log.append({"kind": kind, "dot": dot, **more})
 
     def mark(self) -> None:
         """The application might confirm this much."""
-        self.confirmable.append((frozenset(self.there), frozenset(self.told)))
+        there, told = frozenset(self.there), frozenset(self.told)
+        self.confirmable.append(Confirmed(there, told, self.view, frozenset(self.members)))
 
     def confirm(self) -> None:
         """The application has confirmed all until here."""

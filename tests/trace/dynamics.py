@@ -9,8 +9,11 @@ its application is told.  What makes the executions correct:
 - a view that removes a node fixes how far its messages count.  Whoever is in both views has, below
   its application, all of them, and takes them before it tells of the removal.  A node leaves only
   when all others have its messages;
-- an application has confirmed, before its node sends, announces a phantom, gives a snapshot or
-  tells of a removal, all it took until then.
+- an application has confirmed, before its node sends, announces a phantom or gives a snapshot, all
+  it took until then, and all it was told of members;
+- it has confirmed all it took before it is told of a removal too, or else a restart says which
+  members it had confirmed and it is told of the later views again.  In an earlier view again, a
+  node makes no use of the phantoms of later ones.
 """
 
 from __future__ import annotations
@@ -18,8 +21,8 @@ from __future__ import annotations
 import random
 from typing import Any
 
-from tests.trace.dynamic_mutations import MEMBERSHIP_MUTATORS
-from tests.trace.dynamic_nodes import Node, Phantom, View, latest, owner
+from tests.trace.dynamic_mutations import MEMBERSHIP_MUTATORS, TAKEN_BACK_MUTATORS
+from tests.trace.dynamic_nodes import Confirmed, Node, Phantom, View, latest, owner
 from tests.trace.executions import MUTATORS, D, Logs
 from thence.trace.record import RunInfo
 
@@ -27,8 +30,10 @@ from thence.trace.record import RunInfo
 class DynamicGroup:
     """A group in one process; every log is a list of dicts without positions."""
 
-    def __init__(self, rng: random.Random) -> None:
+    def __init__(self, rng: random.Random, takes_back: bool) -> None:
+        """``takes_back``: restarts take views back too."""
         self.rng = rng
+        self.takes_back = takes_back
         self.fresh = [f"n{k}" for k in rng.sample(range(9), 9)]
         self.guarantee = rng.choice(["causal"] * 8 + ["causal-total", "total", "fifo"])
         self.total = self.guarantee in ("total", "causal-total")
@@ -197,7 +202,7 @@ class DynamicGroup:
         for phantom in node.heard:
             announcer, nth = phantom.dot
             sent = {(announcer, s) for s in range(1, nth)}
-            if announcer == other and sent <= node.there:
+            if announcer == other and sent <= node.there and phantom.view <= node.view:
                 if dot in sent or any(dot == c or dot in self.past[c] for c in phantom.context):
                     return True
         return False
@@ -329,7 +334,11 @@ class DynamicGroup:
             self.write_change(node, kind, name)
         node.view += 1
         node.members = set(view.members)
-        if view.removals:
+        if self.takes_back:
+            node.mark()
+            if self.rng.random() < 0.3:
+                self.restart(node)
+        elif view.removals:
             node.confirm()
         return True
 
@@ -342,6 +351,9 @@ class DynamicGroup:
         kind = self.removed[node.name]
         if self.rng.random() < (0.95 if kind == "leave" else 0.6):
             self.write_change(node, kind, node.name)
+            if self.takes_back and self.rng.random() < 0.2:
+                self.go_back(node, self.rng.choice(node.confirmable), with_members=True)
+                self.write_change(node, kind, node.name)
             if self.rng.random() < 0.5:
                 node.write("end")
         node.is_up = False
@@ -398,7 +410,20 @@ class DynamicGroup:
         provider.confirm()
 
     def restart(self, node: Node) -> None:
-        there, told = self.rng.choice(node.confirmable)
+        confirmed = self.rng.choice(node.confirmable)
+        with_members = False
+        if self.takes_back:
+            earlier = [one for one in node.confirmable if one.view < node.view]
+            if earlier and self.rng.random() < 0.6:
+                confirmed = self.rng.choice(earlier)
+            since = self.chain[confirmed.view + 1 : node.view + 1]
+            removed = any(view.removals for view in since)
+            with_members = removed or self.rng.random() < 0.6
+        self.go_back(node, confirmed, with_members)
+
+    def go_back(self, node: Node, confirmed: Confirmed, with_members: bool) -> None:
+        """The node crashed; without its members said its view stays."""
+        there, told = confirmed.there, confirmed.told
         context: list[D] | None = latest(there)
         stable: list[D] | None = latest(told)
         if there == node.there and self.rng.random() < 0.3:
@@ -407,7 +432,12 @@ class DynamicGroup:
             stable = None
         own = {dot for dot in node.taken if owner(dot[0]) == node.name}
         node.there, node.told, node.taken = set(there), set(told), set(there) | own
-        node.write("restart", context=context, stable=stable)
+        more: dict[str, Any] = {}
+        if with_members:
+            node.view, node.members = confirmed.view, set(confirmed.members)
+            some = node.members - ({node.name} if self.rng.random() < 0.2 else set())
+            more["to"] = sorted(some)
+        node.write("restart", context=context, stable=stable, **more)
         node.confirm()
 
     # The end.
@@ -441,9 +471,14 @@ class DynamicGroup:
                 pass
 
 
+def takes_back(seed: int) -> bool:
+    """Whether restarts take views back; not in seeds that are kept because they found something."""
+    return seed % 5 in (1, 3)
+
+
 def dynamic_execution(seed: int) -> tuple[Logs, RunInfo]:
     """A correct execution."""
-    return DynamicGroup(random.Random(f"dynamic {seed}")).run()
+    return DynamicGroup(random.Random(f"dynamic {seed}"), takes_back(seed)).run()
 
 
 def broken_dynamic(seed: int) -> tuple[Logs, RunInfo]:
@@ -452,5 +487,7 @@ def broken_dynamic(seed: int) -> tuple[Logs, RunInfo]:
     logs, info = dynamic_execution(seed)
     for _ in range(rng.choice((1, 1, 2, 2, 3))):
         mutators = MEMBERSHIP_MUTATORS if rng.random() < 0.65 else MUTATORS
+        if takes_back(seed) and rng.random() < 0.3:
+            mutators = TAKEN_BACK_MUTATORS
         info = rng.choice(mutators)(rng, logs, info) or info
     return logs, info

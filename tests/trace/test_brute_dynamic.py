@@ -69,7 +69,9 @@ def test_every_rule_is_broken_by_some_mutation_of_a_dynamic_execution():
 HAPPENINGS = (
     "join", "leave", "evict", "own leave", "own evict", "snapshot first", "snapshot later",
     "snapshot with stable", "snapshot without to", "restart", "restart without context",
-    "restart without stable", "delivered again", "told again", "second incarnation",
+    "restart without stable", "restart with to", "delivered again", "told again",
+    "join again", "leave again", "evict again", "own leave again", "own evict again",
+    "deliver from a removed one again", "second incarnation",
     "cut below what was sent", "cut of nothing", "joined without a log", "crash without end",
     "stream", "members not given", "not complete", "fifo", "total", "causal-total", "over", "none",
 )  # fmt: skip
@@ -86,9 +88,14 @@ def happenings(logs: Logs, info: RunInfo) -> set[str]:
         if info.complete and log and log[-1]["kind"] != "end":
             found.add("crash without end")
         done: set[tuple[str, tuple[str, int]]] = set()
+        told: set[tuple[str, str]] = set()
         for at, event in enumerate(log):
             kind, dot, peer = event["kind"], event["dot"], event.get("peer")
             found |= {kind, f"own {kind}"} if peer == node else {kind}
+            if (kind, peer) in told:
+                found |= {f"{kind} again", f"{'own ' if peer == node else ''}{kind} again"}
+            elif kind in ("join", "leave", "evict"):
+                told.add((kind, peer))
             if kind in ("leave", "evict") and dot is None:
                 found.add("cut of nothing")
             elif kind == "evict" and (dot[0], dot[1] + 1) in sent:
@@ -101,8 +108,11 @@ def happenings(logs: Logs, info: RunInfo) -> set[str]:
                 found |= {"snapshot without to"} if "to" not in event else set()
             elif kind == "restart":
                 found |= {f"restart without {f}" for f in ("context", "stable") if event[f] is None}
+                found |= {"restart with to"} if "to" in event else set()
             elif kind in ("deliver", "stable") and (kind, dot) in done:
                 found.add("delivered again" if kind == "deliver" else "told again")
+                if kind == "deliver" and told & {("leave", dot[0]), ("evict", dot[0])}:
+                    found.add("deliver from a removed one again")
             elif kind == "send" and "/" in dot[0]:
                 found.add("stream")
             done.add((kind, dot))

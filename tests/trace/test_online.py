@@ -15,6 +15,7 @@ import pytest
 from tests.seeds import seeds
 from tests.trace.brute import Found, brute_check
 from tests.trace.chaos import chaos
+from tests.trace.dynamic_examples import examples
 from tests.trace.dynamics import broken_dynamic, dynamic_execution
 from tests.trace.executions import Group, Logs, broken, execution, records_of
 from tests.trace.faults import info, plain, records
@@ -106,6 +107,18 @@ def compare(make: Make, chosen: range) -> tuple[Counter[str], Counter[str]]:
             assert in_order(found) == expected, f"seed {seed}"
             rules.update({one[2] for one in expected})
     return rules, reasons
+
+
+@pytest.mark.parametrize(
+    ("made", "about", "expected"), [pytest.param(*case[1:], id=case[0]) for case in examples()]
+)
+def test_an_example_breaks_exactly_these_rules(made, about, expected):
+    for seed in range(5):
+        checker, found = followed(seed, made, about, (RETAIN_MESSAGES,))
+        if checker.needs_batch:
+            assert set(found) <= set(expected), checker.needs_batch
+        else:
+            assert in_order(found) == expected
 
 
 @pytest.mark.parametrize("make", [execution, dynamic_execution])

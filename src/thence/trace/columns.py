@@ -56,7 +56,8 @@ class Columns(msgspec.Struct, frozen=True, kw_only=True):
     context_node: Ints
     context_seq: Ints
     to: dict[int, tuple[int, ...]]
-    """Row to the recipients of a multicast; a row that is not here was for everyone."""
+    """Row to the recipients of a multicast; a row that is not here was for everyone.  Of a snapshot
+    or a restart: to the members."""
     changes: dict[int, Change]
     """Row to the rest of a record of membership or recovery."""
     repeated_node: Ints

@@ -21,7 +21,7 @@ from thence.trace.numbering import KIND_DELIVER, KIND_PHANTOM, KIND_SEND, KIND_S
 from thence.trace.record import END, RESTART, SNAPSHOT
 from thence.trace.run import Contexts, Life, LogIndex, Opened
 from thence.trace.verdict import Findings, Missing
-from thence.trace.views import VIEW_CODES, ChangeRecord
+from thence.trace.views import ChangeRecord, changes_view
 
 KIND_RESTART = KIND_CODE[RESTART]
 KIND_SNAPSHOT = KIND_CODE[SNAPSHOT]
@@ -164,7 +164,7 @@ class _Reading:
                 columns.to.get(row),
             )
             for row in rows
-            if columns.kind[row] in VIEW_CODES
+            if changes_view(int(columns.kind[row]), row in columns.to)
         )
 
     # Lives.

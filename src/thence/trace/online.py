@@ -101,6 +101,7 @@ class OnlineChecker:
         state = self._replay.state
         pending = len(state.early) + len(state.disorder) + len(state.covers) + len(state.held)
         pending += sum(len(log.order) + len(log.unjoined) for log in state.logs.values())
+        pending += sum(len(one.again) for logs in state.removals.values() for one in logs.values())
         return Counters(
             events=state.events,
             waiting=sum(len(log.waiting) for log in state.logs.values()),

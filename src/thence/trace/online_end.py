@@ -61,8 +61,8 @@ def _judge_views(replay: Replay) -> None:
     for peer, logs in replay.state.removals.items():
         agreed = logs[min(logs)].cut
         number = replay.origin(peer)
+        other = (number, agreed) if agreed else None
         for name, removal in logs.items():
-            if removal.cut != agreed:
-                mine = (number, removal.cut) if removal.cut else None
-                other = (number, agreed) if agreed else None
-                replay.say(name, removal.pos, "view-disagree", mine, other)
+            for pos, cut in [(removal.pos, removal.cut), *removal.again]:
+                if cut != agreed:
+                    replay.say(name, pos, "view-disagree", (number, cut) if cut else None, other)

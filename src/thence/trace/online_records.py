@@ -143,7 +143,7 @@ def _judge_send_outside(replay: Replay, log: Log, pos: int, dot: Pair) -> None:
 
 
 def _say_if_dynamic(replay: Replay, log: Log, pos: int, rule: str, dot: Pair) -> None:
-    """A log is dynamic when it has a membership record, be it a later one."""
+    """A log is dynamic when it has a record that changes views, be it a later one."""
     if log.is_dynamic:
         replay.say(log.name, pos, rule, dot)
     else:
@@ -278,7 +278,8 @@ def _frontier(dots: list[Pair]) -> dict[int, int]:
 
 
 def on_restart(replay: Replay, log: Log, pos: int, event: Event) -> bool:
-    """A new life: only what was confirmed, and the node's own sends, is taken."""
+    """A new life: only what was confirmed, and the node's own sends, is taken; the view may be an
+    earlier one again."""
     origins = replay.state.origins
     if event.context is not None:
         kept = _frontier(replay.pairs(event.context))
@@ -292,6 +293,9 @@ def on_restart(replay: Replay, log: Log, pos: int, event: Event) -> bool:
         kept = _frontier(replay.pairs(event.stable))
         for number in range(len(origins)):
             log.told[number] = up_to(log.told[number], kept.get(number, 0))
+    if event.to is not None:
+        _become_dynamic(replay, log)
+        log.view = {*event.to, log.name}
     _take_again(replay, log)
     return True
 
@@ -331,9 +335,11 @@ def on_membership(replay: Replay, log: Log, pos: int, event: Event) -> bool:
     else:
         log.view.discard(peer)
     logs = replay.state.removals.setdefault(peer, {})
-    if log.name not in logs:
-        dot = event.dot
-        cut = dot.seq if dot is not None and dot.node == peer else 0
+    dot = event.dot
+    cut = dot.seq if dot is not None and dot.node == peer else 0
+    if log.name in logs:
+        logs[log.name].again.append((pos, cut))
+    else:
         logs[log.name] = Removal(pos, cut)
         _judge_earlier_deliveries(replay, log, peer, cut)
     return True

@@ -19,7 +19,7 @@ from thence.causal.dot import Dot
 from thence.trace.online_ranges import Ranges
 from thence.trace.record import RunInfo
 
-STATE_VERSION: Final = 1
+STATE_VERSION: Final = 2
 
 Pair = tuple[int, int]
 Vector = list[int]
@@ -118,6 +118,8 @@ class Removal(msgspec.Struct, array_like=True):
 
     pos: int
     cut: int
+    again: list[tuple[int, int]] = []
+    """(pos, cut) of the later ones: a removal that a restart took back is told again."""
 
 
 class Early(msgspec.Struct, array_like=True):

@@ -62,7 +62,8 @@ class Record(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     bytes: int | None = None
     payload: Any = None
     to: tuple[str, ...] | None = None
-    """Recipients of a multicast; absent means every member."""
+    """Recipients of a multicast; absent means every member.  On ``snapshot`` and ``restart``: the
+    members; absent means as before."""
     stream: str | None = None
     words: int | None = None
     peer: str | None = msgspec.field(default=None, name="from")

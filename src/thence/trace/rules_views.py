@@ -8,7 +8,7 @@ from thence.causal.dot import Dot
 from thence.trace.numbering import Numbering
 from thence.trace.run import LogIndex, Run
 from thence.trace.verdict import Missing
-from thence.trace.views import Group, Views, removals_of
+from thence.trace.views import Group, Views, all_removals, removals_of
 
 
 def check_outside(run: Run, log: LogIndex, views: Views) -> None:
@@ -33,7 +33,7 @@ def check_outside(run: Run, log: LogIndex, views: Views) -> None:
 
 def check_views(log: LogIndex, group: Group, numbering: Numbering) -> None:
     """view-disagree: this log and the one with the smallest name cut a removed node differently."""
-    for removal in removals_of(log.changes):
+    for removal in all_removals(log.changes):
         _, seq = group.removed[removal.node]
         if removal.seq != seq:
             here = numbering.id_of(removal.node, removal.seq) if removal.seq else -1

@@ -53,8 +53,8 @@ _WHY: Final[dict[str, tuple[str, str]]] = {
     "stable-missing": ("", "{dot} became stable at {node}, which was never told"),
     "stable-undelivered": ("", "{node} was told {dot} is stable before it delivered it"),
     "view-disagree": (
-        "{node} removed a node after {dot}; another member after {missing}",
-        "{node} removed a node after {dot}; another member before its first message",
+        "{node} removed a node after {dot}; another record says after {missing}",
+        "{node} removed a node after {dot}; another record says before its first message",
     ),
 }
 RULES: Final = tuple(_WHY)  # sorted, and the order in which violations of one record are listed

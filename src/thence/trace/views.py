@@ -1,7 +1,8 @@
 """Who belonged to the group, when: what the logs say of members that come and go.
 
-A log's *view* changes with its records of kind join, leave, evict and snapshot; between two of them
-it is an epoch.  The definitions are those of docs/reference/trace.md.
+A log's *view* changes with its records of kind join, leave, evict and snapshot, and with a restart
+that names members; between two of them it is an epoch.  The definitions are those of
+docs/reference/trace.md.
 """
 
 from __future__ import annotations
@@ -13,15 +14,20 @@ import msgspec
 import numpy as np
 
 from thence.trace.columns import KIND_CODE, NO_NAME, Columns, Ints, Mask, used_codes
-from thence.trace.record import EVICT, JOIN, LEAVE, SNAPSHOT
+from thence.trace.record import EVICT, JOIN, LEAVE, RESTART, SNAPSHOT
 
 _JOIN, _LEAVE, _EVICT = KIND_CODE[JOIN], KIND_CODE[LEAVE], KIND_CODE[EVICT]
-_SNAPSHOT = KIND_CODE[SNAPSHOT]
-VIEW_CODES: Final = (_JOIN, _LEAVE, _EVICT, _SNAPSHOT)
+_SNAPSHOT, _RESTART = KIND_CODE[SNAPSHOT], KIND_CODE[RESTART]
+_VIEW_CODES: Final = (_JOIN, _LEAVE, _EVICT, _SNAPSHOT)
+
+
+def changes_view(kind: int, has_to: bool) -> bool:
+    """Whether a record is one of membership: a restart is when it names members."""
+    return kind in _VIEW_CODES or (kind == _RESTART and has_to)
 
 
 class Removal(msgspec.Struct, frozen=True):
-    """The first record of a log that removes a node."""
+    """A record of a log that removes a node."""
 
     node: int
     """Who was removed."""
@@ -49,13 +55,17 @@ class ChangeRecord(msgspec.Struct, frozen=True):
         return Removal(self.peer, self.at, self.seq if self.origin == self.peer else 0)
 
 
+def all_removals(records: Sequence[ChangeRecord]) -> list[Removal]:
+    """Every removal of a log in order: one that a restart took back is told again."""
+    removals = (record.removal() for record in records)
+    return [removal for removal in removals if removal is not None]
+
+
 def removals_of(records: Sequence[ChangeRecord]) -> list[Removal]:
     """The first removal of each node that a log removes, in order."""
     first: dict[int, Removal] = {}
-    for record in records:
-        removal = record.removal()
-        if removal is not None:
-            first.setdefault(removal.node, removal)
+    for removal in all_removals(records):
+        first.setdefault(removal.node, removal)
     return list(first.values())
 
 
@@ -92,7 +102,7 @@ def views_of(node: int, members: tuple[int, ...], records: Sequence[ChangeRecord
     view = set(members) if node in members else set()
     starts, sets = [0], [tuple(sorted(view))]
     for record in records:
-        if record.kind == _SNAPSHOT:
+        if record.kind in (_SNAPSHOT, _RESTART):
             view = (view if record.to is None else set(record.to)) | {node}
         elif record.peer == NO_NAME:
             continue

@@ -191,7 +191,9 @@ ARRAYS = ("hello", "refuse", "open", "bye")
 @pytest.mark.parametrize("name", ARRAYS)
 def test_fields_after_those_we_know_are_ignored(name: str):
     ((_, body),) = FrameReader().feed(golden(name))
-    longer = [*msgspec.msgpack.decode(body), "new", {"in": 2}, [3]]
+    fields = msgspec.msgpack.decode(body)
+    fields += ["", ""] if name == "open" else []  # only elastic groups say who opens it to whom
+    longer = [*fields, "new", {"in": 2}, [3]]
     assert FRAMES[name].read(msgspec.msgpack.encode(longer)) == FRAMES[name].says
 
 

@@ -10,6 +10,7 @@
     7 PING      u64 token                                     are you there?
     8 PONG      u64 token                                     yes: the same token
     9 BYE       [code, sentence]                              nothing more comes; then it is closed
+   10 COUNCIL   [group, message]                              about members, see membership.py
 
 Arrays are MessagePack, numbers big endian.  A channel is the sender's number for a group on this
 connection.  Messages are numbered by their sender within a group, from 1, in the order in which
@@ -45,6 +46,7 @@ NEWS: Final = 6
 PING: Final = 7
 PONG: Final = 8
 BYE: Final = 9
+COUNCIL: Final = 10
 
 # Why a connection is refused or ended; new codes are added at the end.
 BAD_VERSION: Final = 1
@@ -102,6 +104,10 @@ class Open(msgspec.Struct, frozen=True, array_like=True):
     limit_bytes: _Number
     """Bytes that the peer may send on this connection, counted by ``message_bytes``."""
     stability: bool = True
+    member: _Name = ""
+    """In a group whose members change: which incarnation this is, as in ``a#2`` ..."""
+    peer: _Name = ""
+    """... and which it opens the group to."""
 
 
 class Ack(msgspec.Struct, frozen=True):
@@ -150,7 +156,9 @@ def bye(code: int, sentence: str) -> bytes:
 
 def open_group(said: Open) -> bytes:
     """The frame that opens a group."""
-    return frame(OPEN, msgspec.msgpack.encode(said))
+    if said.member:
+        return frame(OPEN, msgspec.msgpack.encode(said))
+    return frame(OPEN, msgspec.msgpack.encode(msgspec.structs.astuple(said)[:-2]))
 
 
 def data(channel: int, number: int, batch: list[bytes]) -> bytes:

@@ -3,7 +3,8 @@
 ThenceError
 ├── LocalProtocolError      the caller broke a rule of the API; its state is unharmed
 │   ├── ForgottenTagError   a question about a tag whose metadata was collected
-│   └── UnknownTagError     a question about a tag this node has never consumed
+│   ├── UnknownTagError     a question about a tag this node has never consumed
+│   └── Removed             this node is no member of the group any more, or about to leave
 ├── LimitError              a bound was reached; the message names the bound
 │   └── Full                a broadcast has to wait: the group holds as much as it may
 ├── WireError               bytes from a peer that are not a message; its driver rejects them
@@ -31,6 +32,10 @@ class ForgottenTagError(LocalProtocolError):
 
 class UnknownTagError(LocalProtocolError):
     """The tag names a message that this node has not consumed."""
+
+
+class Removed(LocalProtocolError):
+    """This node left the group or was evicted from it; it can join again as a new incarnation."""
 
 
 class LimitError(ThenceError):

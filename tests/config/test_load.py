@@ -206,6 +206,29 @@ def test_one_file_serves_all_members(tmp_path: Path):
         assert config.peers == {other: f"mem://{other}"}
 
 
+def test_a_newcomer_asks_several_members_and_needs_no_list_of_them(tmp_path: Path):
+    urls = ("tcp://h:1", "tcp://h:2")
+    config = load_config(flags={"name": "d", "join": list(urls), "delay_to": ["b=5"]})
+    assert config.membership.join == urls
+    assert config.membership.is_elastic
+    assert config.peers == {}
+    assert load_config(flags={"name": "d"}, environ={"THENCE_MEMBERSHIP_JOIN": ",".join(urls)})
+    file = toml(tmp_path, 'name = "d"\n[membership]\njoin = ["h:1"]\n')
+    assert refusal(file=file) == (
+        "FILE: membership.join[0] is 'h:1'; expected an address such as tcp://host:port"
+    )
+
+
+def test_a_newcomer_does_not_bring_a_members_file(tmp_path: Path):
+    members = tmp_path / "members"
+    members.write_text("a tcp://h:1\nb tcp://h:2\n", encoding="utf-8")
+    flags = {"name": "b", "members": str(members), "elastic": True}
+    assert load_config(flags=flags).membership.is_elastic
+    assert refusal(flags={**flags, "join": ["tcp://h:1"]}) == (
+        "membership.join and peers do not go together: a newcomer learns the members from the group"
+    )
+
+
 # ---- every setting, from every source ---------------------------------------------------------
 
 NAMES = st.text(st.sampled_from("abcxyz-_09"), min_size=1, max_size=8)
@@ -257,6 +280,7 @@ ALONE = [
     for key in SETTINGS
     if not key.startswith("tls.")
     and not key.endswith(("_ms_min", "_ms_max", "keep_alive_s", "silence_s", "ack_delay_ms"))
+    and not key.endswith(("beat_ms", "suspect_s", "evict_s"))
     and key not in ("members", "faults.delay_to", "name", "peers")
 ]
 

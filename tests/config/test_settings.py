@@ -55,6 +55,7 @@ def test_the_table_has_the_switches_that_users_know():
     flags = {setting.flag for setting in SETTINGS.values()}
     assert flags >= {"--name", "--listen", "--peer", "--engine", "--trace", "--data", "--members"}
     assert flags >= {"--retries", "--ack-delay", "--delay-to", "--alter-seq", "--drop", "--debug"}
+    assert flags >= {"--elastic", "--join"}
     assert SETTINGS["link.retries"].default == 5
 
 

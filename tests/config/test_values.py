@@ -11,7 +11,15 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from thence.causal.members import check_name
-from thence.config import FaultConfig, LinkConfig, LogConfig, NodeConfig, TimingConfig, TlsConfig
+from thence.config import (
+    FaultConfig,
+    LinkConfig,
+    LogConfig,
+    MembershipConfig,
+    NodeConfig,
+    TimingConfig,
+    TlsConfig,
+)
 from thence.config.settings import SETTINGS
 from thence.config.values import Unfit, check, from_text, is_name, split_address
 from thence.errors import LocalProtocolError, UnusableInputError
@@ -129,6 +137,34 @@ def test_addresses(text: str, expected: tuple[str, int] | None):
             "faults.delay_to names 'b', which is none of the peers",
         ),
         (
+            lambda: MembershipConfig(beat_ms=5000),
+            "membership.beat_ms is 5000 ms, which must be shorter than membership.suspect_s, 5 s",
+        ),
+        (
+            lambda: MembershipConfig(evict_s=4),
+            "membership.evict_s is 4, below membership.suspect_s, which is 5; "
+            "0 leaves evictions to people",
+        ),
+        (
+            lambda: NodeConfig("a", engine="cbcast", membership=MembershipConfig(elastic=True)),
+            "engine is 'cbcast', whose members cannot change; membership.elastic and "
+            "membership.join need tagged",
+        ),
+        (
+            lambda: NodeConfig(
+                "a", engine="cbcast", membership=MembershipConfig(join=("mem://b",))
+            ),
+            "engine is 'cbcast', whose members cannot change; membership.elastic and "
+            "membership.join need tagged",
+        ),
+        (
+            lambda: NodeConfig(
+                "a", peers={"b": "mem://b"}, membership=MembershipConfig(join=("mem://b",))
+            ),
+            "membership.join and peers do not go together: a newcomer learns the members from "
+            "the group",
+        ),
+        (
             lambda: NodeConfig("a", peers={"b": "nowhere"}),
             "NodeConfig.peers.b is 'nowhere'; expected an address such as tcp://host:port",
         ),
@@ -170,6 +206,17 @@ def test_the_link_takes_what_its_settings_allow():
             LinkConfig(window_packets=window)
         with pytest.raises(UnusableInputError):
             msgspec.structs.replace(options, window_packets=window).check()
+
+
+def test_members_change_only_if_asked_for():
+    assert not NodeConfig("a").membership.is_elastic
+    assert MembershipConfig(elastic=True).is_elastic
+    assert MembershipConfig(join=("mem://b",)).is_elastic
+
+
+def test_evictions_may_be_left_to_people_and_come_with_the_suspicion_at_the_earliest():
+    assert MembershipConfig(evict_s=0).evict_s == 0.0
+    assert MembershipConfig(suspect_s=30).evict_s == 30.0
 
 
 def test_configs_are_frozen():

@@ -21,6 +21,8 @@ MESSAGES_MAX: Final = 1 << 30
 BYTES_MAX: Final = 1 << 40
 STATUS_ADDRESS: Final = "127.0.0.1:9464"
 """Where ``thence status`` looks when nobody says where."""
+ELASTIC_ENGINE: Final = "tagged"
+"""The engine whose members can change."""
 
 LogLevel = Literal["debug", "info", "warning", "error"]
 LogFormat = Literal["text", "json"]
@@ -140,6 +142,71 @@ class TimingConfig(Checked, frozen=True):
         _ordered(self, "timing", "reconnect_ms_min", "reconnect_ms_max")
 
 
+class MembershipConfig(Checked, frozen=True):
+    """Who may come and go while the group works, and when a silent member counts as gone."""
+
+    elastic: Annotated[
+        bool,
+        About("whether members may join, leave and be evicted", None, None, "--elastic"),
+    ] = False
+    join: Annotated[
+        tuple[str, ...],
+        About("members to ask for admission; implies elastic", None, None, "--join", "url"),
+    ] = ()
+    secret_file: Annotated[
+        str | None, About("a file with the secret that newcomers must know", shape="file")
+    ] = None
+    joins_per_s: Annotated[
+        float, About("newcomers a member lets in per second at most", 0.01, 10_000)
+    ] = 10.0
+    beat_ms: Annotated[
+        float, About("time between two signs of life to every member", 10, MS_MAX)
+    ] = 500.0
+    suspect_s: Annotated[
+        float, About("least silence after which a member is suspected", 0.05, S_MAX)
+    ] = 5.0
+    suspect_phi: Annotated[
+        float,
+        About("how unlikely the silence must be as well, as -log10; 0: suspect_s alone counts",
+              0, 100),
+    ] = 8.0  # fmt: skip
+    evict_s: Annotated[
+        float,
+        About("silence after which a suspected member is evicted; 0: only `thence evict` does",
+              0, S_MAX),
+    ] = 30.0  # fmt: skip
+    join_s: Annotated[
+        float,
+        About("time that a newcomer has to take over the state before it is evicted", 0.1, S_MAX),
+    ] = 60.0
+    chunk_bytes: Annotated[
+        int, About("pieces in which state is handed to a newcomer", KIB, 4 * MIB)
+    ] = 256 * KIB
+    rejoin: Annotated[
+        bool,
+        About("whether `thence node` and `thence chat` join again after an eviction",
+              None, None, "--rejoin"),
+    ] = False  # fmt: skip
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.beat_ms / 1000 >= self.suspect_s:
+            raise UnusableInputError(
+                f"membership.beat_ms is {self.beat_ms:g} ms, which must be shorter than "
+                f"membership.suspect_s, {self.suspect_s:g} s"
+            )
+        if self.evict_s and self.evict_s < self.suspect_s:
+            raise UnusableInputError(
+                f"membership.evict_s is {self.evict_s:g}, below membership.suspect_s, which is "
+                f"{self.suspect_s:g}; 0 leaves evictions to people"
+            )
+
+    @property
+    def is_elastic(self) -> bool:
+        """Whether the members can change: asked for, or because this node has to be let in."""
+        return self.elastic or bool(self.join)
+
+
 class FaultConfig(Checked, frozen=True):
     """Faults to put in on purpose, for tests.  All are off."""
 
@@ -247,6 +314,7 @@ class NodeConfig(Checked, frozen=True):
     link: LinkConfig = LinkConfig()
     flow: FlowConfig = FlowConfig()
     timing: TimingConfig = TimingConfig()
+    membership: MembershipConfig = MembershipConfig()
     faults: FaultConfig = FaultConfig()
     trace: TraceConfig = TraceConfig()
     journal: JournalConfig = JournalConfig()
@@ -258,10 +326,24 @@ class NodeConfig(Checked, frozen=True):
             raise UnusableInputError(f"peers.{self.name} is this node itself; leave it out")
         if not self.groups:
             raise UnusableInputError("groups is empty; a node takes part in at least one")
+        self._check_membership()
         strangers = sorted(self.faults.delay_to.keys() - self.peers.keys())
-        if strangers:
+        # Of an elastic group, whoever is named may still come.
+        if strangers and not self.membership.is_elastic:
             raise UnusableInputError(
                 f"faults.delay_to names {strangers[0]!r}, which is none of the peers"
+            )
+
+    def _check_membership(self) -> None:
+        if self.membership.is_elastic and self.engine != ELASTIC_ENGINE:
+            raise UnusableInputError(
+                f"engine is {self.engine!r}, whose members cannot change; membership.elastic and "
+                f"membership.join need {ELASTIC_ENGINE}"
+            )
+        if self.membership.join and self.peers:
+            raise UnusableInputError(
+                "membership.join and peers do not go together: a newcomer learns the members from "
+                "the group"
             )
 
     @property

@@ -9,6 +9,7 @@ import pytest
 from tests.client.fakes import TIGHT, TIMING, Wire, driver_of, hub_of, payloads, taken
 from tests.client.test_ledger import OPEN, opened, receive, theirs
 from thence.causal.dot import pack
+from thence.client.application import FLUSH_S_PER_MESSAGE
 from thence.client.driver import Driver
 from thence.client.events import Blocked, Connected, Delivered, Disconnected, Known, Stable
 from thence.config.node import FlowConfig
@@ -315,6 +316,19 @@ def test_a_group_of_one_works():
     assert [type(event) for event in taken(driver)] == [Stable]
     assert driver.is_stable(tag)
     assert driver.known_by(tag) == 1
+
+
+def test_the_more_is_unstable_the_rarer_it_is_looked_through():
+    """A look costs what is unstable, and nothing is stable while somebody lacks it."""
+    few, many = driver_of(), driver_of()
+    few.broadcast(b"", 1.0)
+    many.broadcast_many([b""] * 50_000, 1.0)
+    for driver in (few, many):
+        opened(driver)
+        driver.tick(1.0)
+        driver.news(1, Phantom(1, 1, ()), 1.0)
+    assert few.deadline() == 1.0 + TIMING.idle_flush_ms / 1000
+    assert many.deadline() == 1.0 + 50_000 * FLUSH_S_PER_MESSAGE
 
 
 @pytest.mark.parametrize("engine", ["vector", "graph", "cbcast", "cbcast-e2e"])

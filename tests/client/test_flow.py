@@ -165,3 +165,37 @@ def test_a_sender_within_its_limit_never_makes_the_receiver_hold_more(
         if not receiver.held:  # never stuck: told now, one message may come
             sender.acknowledged(*receiver.ack())
             assert sender.limit > sender.sent
+
+
+# ---- members that come and go
+
+
+def test_a_peer_of_a_group_that_stays_has_no_ceiling():
+    flow = flow_of()
+    assert (flow.view, flow.ceiling, flow.is_settled) == (0, 1 << 62, True)
+    flow.opened(opening(limit=7))
+    assert flow.granted == flow.limit == 7
+
+
+def test_the_limit_is_the_smaller_of_what_the_peer_allowed_and_the_ceiling():
+    flow = flow_of()
+    flow.set_ceiling(5)
+    assert (flow.granted, flow.limit) == (0, 0)
+    flow.opened(opening(limit=7))
+    assert (flow.granted, flow.limit) == (7, 5)
+    flow.acknowledged(1, 9, 1000)
+    assert (flow.granted, flow.limit) == (9, 5)
+    flow.set_ceiling(8)
+    assert flow.limit == 8
+    flow.set_ceiling(1 << 62)
+    assert flow.limit == 9
+    flow.acknowledged(1, 8, 1000)
+    assert (flow.granted, flow.limit) == (9, 9)
+    flow.acknowledged(1, 10, 1000)
+    assert (flow.granted, flow.limit) == (10, 10)
+
+
+def test_nothing_is_gained_by_falling_back():
+    flow = flow_of(have=3)
+    with pytest.raises(AssertionError):
+        flow.fall_back(4, 0, 0)

@@ -18,7 +18,8 @@ from tests.client.fakes import (
 )
 from tests.client.greetings import array, greeted, opening, refusal
 from thence.client.events import Connected, Disconnected
-from thence.client.hub import GROUPS_PER_PEER_MAX, SILENT_HEARTBEATS, Hub
+from thence.client.hub import Hub
+from thence.client.links import GROUPS_PER_PEER_MAX, SILENT_HEARTBEATS
 from thence.engine.base import EngineOptions
 from thence.errors import JournalError
 from thence.journal.memory import Fault, MemoryDisk

@@ -2,7 +2,15 @@
 
 from __future__ import annotations
 
-from thence.telemetry.snapshot import GroupNumbers, LagCounter, PeerNumbers, Snapshot
+from thence.telemetry.snapshot import (
+    GroupNumbers,
+    Joining,
+    LagCounter,
+    MemberNumbers,
+    MembershipNumbers,
+    PeerNumbers,
+    Snapshot,
+)
 
 
 def example_snapshot() -> Snapshot:
@@ -30,6 +38,19 @@ def example_snapshot() -> Snapshot:
                 journal_bytes=10_900,
                 lag=lag.lag(),
                 limits={"outbox_messages": 65_536, "events_waiting": 200},
+                membership=MembershipNumbers(
+                    view=501,
+                    members=(
+                        MemberNumbers(name="a", state="self", address="tcp://127.0.0.1:7000"),
+                        MemberNumbers(name="b", state="up", silence_s=0.25),
+                        MemberNumbers(name="c#2", state="suspected", silence_s=6.5),
+                        MemberNumbers(name="d", state="condemned", silence_s=31.5),
+                    ),
+                    minority=True,
+                    changes=502,
+                    handovers=503,
+                    newcomers=504,
+                ),
             ),
             GroupNumbers(name="side", engine="vector", sent=201),
         ),
@@ -49,5 +70,6 @@ def example_snapshot() -> Snapshot:
             ),
             PeerNumbers(name="c", address="tcp://127.0.0.1:7002"),
         ),
+        joining=(Joining("other", "the members agree on it", 1_234_567),),
         rejected={"duplicate": 401, "bad-seq": 402},
     )

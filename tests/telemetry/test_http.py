@@ -8,7 +8,7 @@ import json
 import random
 import socket
 import sys
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from typing import Any
 
@@ -43,11 +43,12 @@ def serve(request: pytest.FixtureRequest) -> Serve:
         limits: HttpLimits = HttpLimits(),  # noqa: B008 - a frozen Struct
         collect: Callable[[], Snapshot] = example_snapshot,
         ready: Callable[[], Readiness] = lambda: READY,
+        orders: Mapping[str, http.Order] | None = None,
     ) -> None:
         async def whole() -> None:
             problems: list[dict[str, Any]] = []
             asyncio.get_running_loop().set_exception_handler(lambda _, what: problems.append(what))
-            async with StatusServer(collect, ready, limits) as server:
+            async with StatusServer(collect, ready, limits, orders) as server:
                 _, port = await server.start("127.0.0.1", 0)
                 async with asyncio.timeout(PATIENCE_S):
                     await scenario(server, port)

@@ -90,6 +90,15 @@ def test_every_number_arrives_under_its_name():
         ("thence_journal_bytes", ("main",)): 10_900,
         ("thence_queue_limit", ("main", "outbox_messages")): 65_536,
         ("thence_queue_limit", ("main", "events_waiting")): 200,
+        ("thence_view", ("main",)): 501,
+        ("thence_members", ("main",)): 4,
+        ("thence_suspects", ("main",)): 2,
+        ("thence_member_silence_seconds", ("main", "c#2")): 6.5,
+        ("thence_minority", ("main",)): 1,
+        ("thence_out", ("main",)): 0,
+        ("thence_view_changes_total", ("main",)): 502,
+        ("thence_handovers_total", ("main",)): 503,
+        ("thence_newcomers", ("main",)): 504,
         ("thence_connected", ("b",)): 1,
         ("thence_connected", ("c",)): 0,
         ("thence_bytes_sent_total", ("b",)): 301_000,
@@ -105,6 +114,8 @@ def test_every_number_arrives_under_its_name():
     }
     assert {key: found.get(key) for key in expected} == expected
     assert ("thence_rtt_seconds", ("c",)) not in found  # never measured
+    assert ("thence_view", ("side",)) not in found  # its members do not change
+    assert ("thence_member_silence_seconds", ("main", "a")) not in found  # this node itself
 
 
 def test_the_histogram_is_cumulative():

@@ -8,19 +8,21 @@ from typing import Any, Final
 
 from thence.blocking.background import Caller
 from thence.blocking.calls import broadcast, each_event, next_event
+from thence.blocking.membership import Membership
 from thence.blocking.session import Kept, Session
 from thence.client import group as asynchronous
 from thence.client.events import Delivered, Event
+from thence.client.membership import Restore, Snapshot
 from thence.client.station import DEFAULT_GROUP
 from thence.config import NodeConfig
 from thence.engine.base import EngineOptions
-from thence.errors import LocalProtocolError
+from thence.errors import LocalProtocolError, Removed
 
 EVENTS_AHEAD: Final = 1024
 """Events that wait for a session; the slowest holds up the others, and in the end the senders."""
 
 
-class Group:
+class Group(Membership):
     """One group, for any number of threads, which share one context; see ``session``.
 
     ``with Group("a", listen="tcp://127.0.0.1:7001", peers={"b": "tcp://127.0.0.1:7002"}) as group:
@@ -36,9 +38,16 @@ class Group:
         engine: str | None = None,
         options: EngineOptions | None = None,
         config: NodeConfig | None = None,
+        snapshot: Snapshot | None = None,
+        restore: Restore | None = None,
         **settings: Any,
     ) -> None:
-        """As ``thence.Group``."""
+        """As ``thence.Group``.
+
+        ``snapshot`` and ``restore`` are called in the background thread, while other threads work:
+        they take the locks of what they read and write, wait for nothing else, and make no calls of
+        this group.  ``restore`` is done before ``start`` returns.
+        """
         self._caller = Caller()
         self._owns = True
         self.sessions: list[Session] = []
@@ -48,7 +57,7 @@ class Group:
         # Made in the background thread: there must be a loop.
         self._make: Callable[[], asynchronous.Group] = lambda: asynchronous.Group(
             name, group=group, members=members, engine=engine, options=options, config=config,
-            **settings,
+            snapshot=snapshot, restore=restore, **settings,
         )  # fmt: skip
         self._group: asynchronous.Group
 
@@ -114,7 +123,12 @@ class Group:
     @property
     def members(self) -> tuple[str, ...]:
         """All members, this node included."""
-        return self._group.members
+        return self._caller.call(lambda: self._group.members)
+
+    @property
+    def is_elastic(self) -> bool:
+        """Whether members may join, leave and be evicted."""
+        return self._group.is_elastic
 
     @property
     def connected(self) -> tuple[str, ...]:
@@ -157,11 +171,14 @@ class Group:
         self._must_be_shared()
         event = self._caller.wait(next_event(self._group, timeout))
         if event is None:
+            if self._group.is_out:
+                raise Removed(f"{self.node} is no member of {self.name} any more: join again")
             raise LocalProtocolError(f"the group {self.name} is closed, or about to be")
         return event
 
     def events(self) -> Iterator[Event]:
-        """Events until the group is closed; asking for the next confirms the one before."""
+        """Events until the group is closed or this node is out of it; asking for the next confirms
+        the one before."""
         self._must_be_shared()
         yield from each_event(self._caller, lambda: next_event(self._group, None))
 

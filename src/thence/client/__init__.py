@@ -6,4 +6,5 @@ waiting   what an application may wait for         handing   callbacks, in one l
 driver    one group of one node, pure              exchange, outbox, flow, ledger, tracing: parts
 hub       connections and who dials, pure          runtime   sockets and timers for both (asyncio)
 status    its numbers, for the status page         debug, delay   switches for people who look
+suspicion   whose silence is suspicious, pure      secret, bucket   who is let in, and how often
 """

@@ -16,21 +16,17 @@ from msgspec.structs import replace
 
 from thence.causal.dot import SEQ_BITS, SEQ_MAX, Dot
 from thence.causal.members import Members
+from thence.client.beginning import Beginning
+from thence.client.entries import DELIVERY, KNOWN_EVENT, STABLE_EVENT, VIEW_EVENT, Recovered
 from thence.client.events import Blocked, Delivered, Event, Known, Stable
 from thence.client.exchange import Exchange
-from thence.client.ledger import (
-    DELIVERY,
-    KNOWN_EVENT,
-    STABLE_EVENT,
-    Ledger,
-    Recovered,
-    latest_dots,
-)
+from thence.client.ledger import Ledger
 from thence.client.tracing import Tracing
 from thence.config.node import FlowConfig, TimingConfig
 from thence.engine.base import EngineOptions, EngineSpec
 from thence.engine.bursts import post
 from thence.engine.effects import Effects
+from thence.engine.handover import latest_dots
 from thence.engine.outgoing import message_of
 from thence.engine.reject import Reject
 from thence.engine.streams import STREAM_BASE
@@ -44,6 +40,8 @@ from thence.wire.talk import MESSAGE_BYTES_EXTRA
 _encode: Final = codec.encode
 _FLOW: Final = FlowConfig()
 _TIMING: Final = TimingConfig()
+FLUSH_S_PER_MESSAGE: Final = 1e-6
+"""Of what is unstable: a look costs a small share of that for each, and must not be all it does."""
 
 
 class Application:
@@ -63,6 +61,7 @@ class Application:
         checkpoint_bytes: int = 1 << 24,
         trace: Callable[[int], Tracing] | None = None,
         epoch_us: int = 0,
+        begin: Beginning | None = None,
     ) -> None:
         """``trace`` makes the trace from the record that the journal names; ``epoch_us`` is what
         the node's clock shows when ``now`` is 0."""
@@ -72,7 +71,7 @@ class Application:
         self.group = group
         self.spec = spec
         self.options = options
-        self.members = Members(names)
+        self.members = Members(names) if begin is None else begin.members
         self.slot = self.members.slot(name)
         self.name = name
         self.flow = flow
@@ -80,7 +79,10 @@ class Application:
         self._epoch_us = epoch_us
         self.client: Any
         self.engine: Any
-        self.client, self.engine = spec.make(self.members, self.slot, options)
+        if begin is None:
+            self.client, self.engine = spec.make(self.members, self.slot, options)
+        else:
+            self.client, self.engine = begin.client, begin.engine
         self._unstable_max = flow.unstable_messages_max
         self._ledger: Ledger | None = None
         if journal is not None:
@@ -95,8 +97,7 @@ class Application:
         self.failed = ""
         """Why this node cannot go on; everything raises it then."""
         self.queue: deque[Any] = deque()
-        """Tags to be delivered, and (kind, tag) for other events; with ``tagged``, a tag that was
-        taken before is there as stable."""
+        """Tags to be delivered, (kind, tag) for other events; a tag that was taken is stable."""
         self._notices: dict[str, Callable[[int], Event]] = {}
         self._open_events: deque[tuple[int, int, Any]] = deque()
         self._numbers = 0
@@ -113,9 +114,12 @@ class Application:
         """The longest round trip to a peer, as the hub measures it: what timers adapt to."""
         self.speaks = spec.phantoms and options.stability and len(names) > 1
         """Whether it tells others what it has consumed while it has nothing to send."""
-        recovered = Recovered(have=[0] * len(names))
+        recovered = Recovered(have=[0] * len(names) if begin is None else begin.have)
         if self._ledger is not None:
-            recovered = self._ledger.recover()
+            recovered = self._recover(self._ledger)
+            if recovered.is_new and begin is not None:
+                recovered.have = begin.have
+                self._ledger.confirmed = begin.confirmed or self._ledger.confirmed
         self.exchange = Exchange(
             names, self.slot, flow, recovered.have, recovered.outbox_first, recovered.outbox
         )
@@ -125,10 +129,18 @@ class Application:
         self._trace = None if trace is None else trace(recovered.position)
         self._resume(recovered, now)
 
+    def _recover(self, ledger: Ledger) -> Recovered:
+        return ledger.recover()  # elastic groups follow their views meanwhile
+
+    def _members_confirmed(self) -> list[str] | None:
+        """The members as the application has confirmed them, where they change."""
+        return None
+
     def _resume(self, recovered: Recovered, now: float) -> None:
-        for tag in recovered.ready:
-            self.queue.append(tag)
-            self.exchange.hold(tag.origin, tag.payload)
+        for entry in recovered.ready:
+            self.queue.append(entry)
+            if type(entry) is not tuple:
+                self.exchange.hold(entry.origin, entry.payload)
         for message in [] if self._ledger is None else self.engine.held():
             self.exchange.hold(message.origin, message.payload)
         self.queue.extend((KNOWN_EVENT, tag) for tag in recovered.known)
@@ -137,7 +149,7 @@ class Application:
             return
         if self._trace is not None:
             taken, told = latest_dots(self.client, self._ledger.confirmed)
-            self._trace.restarted(self._us(now), taken, told)
+            self._trace.restarted(self._us(now), taken, told, self._members_confirmed())
         self._quiet(now)
         self.announce(now)
 
@@ -211,10 +223,10 @@ class Application:
             self.require_working()
         outbox, wanted = self._outbox, len(payloads)
         room = min(
-            self._outbox_messages_max - (outbox.last - outbox.first + 1),
+            self._outbox_messages_max - outbox.waiting,
             self._unstable_max - self.unstable,
         )
-        left = self._outbox_bytes_max - outbox.kept_bytes
+        left = self._outbox_bytes_max - outbox.waiting_bytes
         if room <= 0 or left <= 0:
             self._no_room()
         if room > wanted:
@@ -259,7 +271,7 @@ class Application:
             self._blocked = True
             self._notices["blocked"] = lambda number: Blocked(self, number, behind)
         raise Full(
-            f"{len(self.exchange.outbox)} messages are not acknowledged and {self.unstable} not "
+            f"{self._outbox.waiting} messages are not acknowledged and {self.unstable} not "
             f"stable; {', '.join(behind) or 'nobody'} has acknowledged least"
         )
 
@@ -312,6 +324,8 @@ class Application:
                 self._quiet(now)
             return Delivered(self, number, entry)
         kind, tag = entry if type(entry) is tuple else (STABLE_EVENT, entry)
+        if kind == VIEW_EVENT:
+            return self._entered(number, tag, now)
         self._open_events.append((number, kind, tag))
         if kind == KNOWN_EVENT:
             return Known(self, number, tag)
@@ -319,6 +333,14 @@ class Application:
         if self._trace is not None:
             self._trace.told(self._us(now), tag)
         return Stable(self, number, tag)
+
+    def _entered(self, number: int, change: Any, now: float) -> Event | None:
+        """The members of this group do not change."""
+        raise NotImplementedError
+
+    def _reached(self, change: Any) -> None:
+        """The application is done with a change of the membership."""
+        raise NotImplementedError
 
     def _pass_over(self, entry: Any) -> None:
         """A message for others: ordered here like any other, and nobody is told.
@@ -375,6 +397,9 @@ class Application:
         events, ledger = self._open_events, self._ledger
         while events and events[0][0] <= number:
             _, kind, tag = events.popleft()
+            if kind == VIEW_EVENT:
+                self._reached(tag)
+                continue
             if ledger is not None:
                 ledger.confirm(kind, tag)
             if kind == DELIVERY:
@@ -401,6 +426,12 @@ class Application:
     def journal_bytes(self) -> int:
         """How long the journal is since its last checkpoint."""
         return 0 if self._ledger is None else self._ledger.log_bytes
+
+    @property
+    def member_names(self) -> list[str]:
+        """The members now."""
+        names, mask = self.members.names, self.members.mask
+        return [name for slot, name in enumerate(names) if mask >> slot & 1]
 
     @property
     def is_drained(self) -> bool:
@@ -462,7 +493,8 @@ class Application:
     def _quiet(self, now: float) -> None:
         """Something changed: look for stable messages if it then stays quiet."""
         if self._flush_at is None and self.options.stability:
-            self._flush_at = now + self._timing.idle_flush_ms / 1000
+            wait_s = self.unstable * FLUSH_S_PER_MESSAGE
+            self._flush_at = now + max(self._timing.idle_flush_ms / 1000, wait_s)
 
     def _us(self, now: float) -> int:
         return self._epoch_us + int(now * 1_000_000)

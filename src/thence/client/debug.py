@@ -176,9 +176,13 @@ class OrderLog(Tracing):
         self._say("phantom heard", dot=self._phantom_dot(phantom), after=_joined(named))
         self._inner.heard(now_us, phantom, peer)
 
-    def restarted(self, now_us: int, taken: Sequence[Dot], told: Sequence[Dot]) -> None:
-        self._say("restarted", taken=_joined(taken), told=_joined(told))
-        self._inner.restarted(now_us, taken, told)
+    def restarted(
+        self, now_us: int, taken: Sequence[Dot], told: Sequence[Dot],
+        members: Sequence[str] | None = None,
+    ) -> None:  # fmt: skip
+        more = {} if members is None else {"members": ", ".join(members)}
+        self._say("restarted", taken=_joined(taken), told=_joined(told), **more)
+        self._inner.restarted(now_us, taken, told, members)
 
     def ended(self, now_us: int) -> None:
         self._inner.ended(now_us)

@@ -19,13 +19,15 @@ from __future__ import annotations
 from typing import Any
 
 from thence.client.application import Application
+from thence.client.entries import DELIVERY
 from thence.client.events import Connected, Disconnected
-from thence.client.ledger import DELIVERY, Ledger
+from thence.client.ledger import Ledger
 from thence.engine.bursts import receive_chain
 from thence.engine.reject import DUPLICATE, Reject
 from thence.errors import JournalError, TraceError, WireError
 from thence.message import Chain, Phantom
 from thence.wire import codec, talk
+from thence.wire.membership import CouncilMessage
 
 
 class Driver(Application):
@@ -33,28 +35,56 @@ class Driver(Application):
 
     # ---- connections -----------------------------------------------------------------------------
 
+    # What groups have whose members change (elastic.py).
+    is_elastic = False
+    is_out = False
+
+    def slot_of(self, peer: str) -> int | None:
+        """The slot of a member by the name of its node."""
+        return self.members.slot(peer) if self.members.has(peer) else None
+
+    def is_stranger(self, peer: str, said: talk.Open) -> bool:
+        """Whether one who opens the group is no member of it."""
+        return self.slot_of(peer) is None
+
+    def met(self, peer: str) -> None:
+        """A stranger opened the group."""
+
+    def require_member(self) -> None:
+        """``Removed`` if this node is no member any more."""
+
+    def addresses(self) -> dict[str, str]:
+        """Where members can be reached, as far as the group itself knows."""
+        return {}
+
+    def changed(self) -> tuple[set[int], bool]:
+        """The peers whose connections must begin anew; whether there are other members."""
+        return set(), False
+
+    def told(self) -> list[tuple[str, bytes]]:
+        """Frames about members to be sent, by peer."""
+        return []
+
+    def hear(self, peer: str, message: CouncilMessage, now: float, is_proved: bool) -> None:
+        """A peer says something about members."""
+
     def open(self, slot: int, channel: int) -> bytes:
         """The frame that opens this group on a new connection to a peer."""
         have, limit, limit_bytes = self.exchange.flows[slot].opening()
         said = talk.Open(
             channel=channel, group=self.group, engine=self.spec.name,
-            members=tuple(self.members.names), have=have, limit=limit, limit_bytes=limit_bytes,
-            stability=self.options.stability,
+            members=() if self.is_elastic else tuple(self.members.names),
+            have=have, limit=limit, limit_bytes=limit_bytes, stability=self.options.stability,
+            member=self.name if self.is_elastic else "",
+            peer=self.members.names[slot] if self.is_elastic else "",
         )  # fmt: skip
         return talk.open_group(said)
 
     def opened(self, slot: int, said: talk.Open, now: float) -> tuple[int, str] | None:
         """The peer opened the group; (code, sentence) when that cannot be."""
-        mine = (self.spec.name, tuple(self.members.names), self.options.stability)
-        theirs = (said.engine, said.members, said.stability)
-        if mine != theirs:
-            what = ("engine", "members", "stability")
-            differ = [
-                f"{name} {there} there and {here} here"
-                for name, here, there in zip(what, mine, theirs, strict=True)
-                if here != there
-            ]
-            return talk.DIFFERENT_GROUP, f"group {self.group} differs: {'; '.join(differ)}"
+        fault = self._differs(said)
+        if fault:
+            return talk.DIFFERENT_GROUP, f"group {self.group} differs: {fault}"
         peer = self.members.names[slot]
         outbox = self.exchange.outbox
         if said.have > outbox.last:
@@ -68,7 +98,7 @@ class Driver(Application):
             )
             self._notices["failed"] = lambda number: Disconnected(self, number, peer, self.failed)
             return talk.LOST_JOURNAL, self.failed
-        if said.have < outbox.first - 1:
+        if said.have < outbox.first - 1 and not self._refill(slot, said.have):
             return (
                 talk.LOST_JOURNAL,
                 f"{peer} has {said.have} messages of {self.name} and had acknowledged "
@@ -81,6 +111,22 @@ class Driver(Application):
             self.announce(now)  # a node that came back has forgotten what others told it
         return None
 
+    def _differs(self, said: talk.Open) -> str:
+        """How the group is another one there; empty: it is not."""
+        mine = (self.spec.name, tuple(self.members.names), self.options.stability)
+        theirs = (said.engine, said.members, said.stability)
+        what = ("engine", "members", "stability")
+        differ = [
+            f"{name} {there} there and {here} here"
+            for name, here, there in zip(what, mine, theirs, strict=True)
+            if here != there
+        ]
+        return "; ".join(differ)
+
+    def _refill(self, slot: int, have: int) -> bool:
+        """Keep again what a peer lacks that all had; whether that is there."""
+        return False
+
     def closed(self, slot: int, reason: str) -> None:
         """The connection to a peer is gone."""
         flow = self.exchange.flows[slot]
@@ -88,6 +134,8 @@ class Driver(Application):
             peer = flow.name
             self._notices[f"peer {peer}"] = lambda number: Disconnected(self, number, peer, reason)
         flow.closed()
+        if not flow.is_settled:
+            self._release()  # nothing is kept for it while it is away
 
     @property
     def connected(self) -> list[str]:
@@ -243,7 +291,9 @@ class Driver(Application):
         ``is_last``: the trace ends here, so the journal must say how long it is, also when nothing
         else is new.
         """
-        self.require_working()
+        if self.failed:
+            raise JournalError(self.failed)
+        self._promise()
         ledger, trace = self._ledger, self._trace
         try:
             position = 0 if trace is None else trace.log.flush()
@@ -263,13 +313,20 @@ class Driver(Application):
         if trace is not None and full:
             trace.log.seal(position)
 
+    def _promise(self) -> None:
+        """Write down what was promised, before it is said (elastic.py)."""
+
     def _checkpoint(self, ledger: Ledger, position: int) -> None:
         outbox = self.exchange.outbox
         kept = [outbox.message(number) for number in range(outbox.first, outbox.last + 1)]
+        have = [flow.have for flow in self.exchange.flows]
+        ledger.checkpoint(outbox.first, kept, have, self._unconfirmed(), position)
+
+    def _unconfirmed(self) -> list[Any]:
+        """What was delivered and is not confirmed, in order."""
         unconfirmed = [tag for _, kind, tag in self._open_events if kind == DELIVERY]
         unconfirmed += [entry for entry in self.queue if self.is_delivery(entry)]
-        have = [flow.have for flow in self.exchange.flows]
-        ledger.checkpoint(outbox.first, kept, have, unconfirmed, position)
+        return unconfirmed
 
     def frames(self, slot: int, channel: int, congested: bool, now: float) -> list[bytes]:
         """What is to be sent to a peer now; after ``commit``."""

@@ -2,15 +2,29 @@
 
 The engine does not know of it: what comes out of here is each message of a peer once, in the order
 in which that peer sent it.
+
+Where members come and go, three more rules hold:
+
+-   A peer gets nothing that the application sent in a later view than the peer has installed
+    (``enter``, ``installed``): no member has to hold messages of views to come.  Messages have no
+    view with them; ``_marks`` says where each view begins.
+-   Nobody waits for a member that joined and is not there, and nothing is kept for it.  What it
+    lacks when it opens the group is not stable, so the engine has it: ``lacks``, then ``refill``.
+-   A member that catches up holds what it lacks in the outbox, but not the application: what the
+    others have counts towards no limit (``Outbox.floor``) until it is *settled*.
+
+While nobody joins or leaves none of this costs anything: ``Flow.limit`` has the ceiling in it, and
+``owes_news`` the view.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Final
 
-from thence.client.flow import Flow
-from thence.client.outbox import Hollow, Outbox
+from thence.causal.dot import SEQ_BITS
+from thence.client.flow import NO_CEILING, Flow
+from thence.client.outbox import Entry, Hollow, Outbox
 from thence.config.node import FlowConfig
 from thence.errors import WireError
 from thence.message import Chain, Message, Phantom, VectorMessage, hollow_form
@@ -37,13 +51,20 @@ class Exchange:
         """``have`` and ``outbox`` are what a journal remembers."""
         self._messages_max, self._bytes_max = config.outbox_messages_max, config.outbox_bytes_max
         self._batch_bytes_max = config.batch_bytes_max
+        self._config, self._slot = config, slot
         self.flows = [Flow(at, name, config, have=have[at]) for at, name in enumerate(names)]
         """By slot, this node's own place included."""
         self.peers = [flow for flow in self.flows if flow.slot != slot]
         self.outbox = Outbox(outbox_first, is_sent=bool(self.peers), slot=slot)
         for encoded in outbox:
             self.keep(encoded, codec.decode(encoded))
+        self.view = 0
+        """The view that the application of this node is in."""
+        self._marks: list[tuple[int, int]] = []  # (first number, view), where peers lack the view
+        self._unsettled: list[Flow] = []
         self._said: Phantom | None = None
+        self._said_view = 0
+        self._said_after = 0  # the number of the last message before it
         self._frame: tuple[int, int, int, bytes, int] = (0, 0, 0, b"", 0)
 
     # ---- what goes out ---------------------------------------------------------------------------
@@ -57,25 +78,28 @@ class Exchange:
         else:
             assert type(message) is VectorMessage
         self.outbox.append(encoded, len(message.payload) + talk.MESSAGE_BYTES_EXTRA, hollow)
-        if not self.peers:
+        if not self.outbox.is_sent:
             self.outbox.release(self.outbox.last)
 
     @property
     def has_room(self) -> bool:
         """Whether the outbox takes one more."""
         outbox = self.outbox
-        return len(outbox) < self._messages_max and outbox.kept_bytes < self._bytes_max
+        return outbox.waiting < self._messages_max and outbox.waiting_bytes < self._bytes_max
 
     def behind(self) -> list[str]:
         """The members that have acknowledged least: whom a full outbox waits for."""
-        least = min([flow.acked for flow in self.peers], default=0)
-        return [flow.name for flow in self.peers if flow.acked == least]
+        waited = [flow for flow in self.peers if flow.is_settled] or self.peers
+        least = min([flow.acked for flow in waited], default=0)
+        return [flow.name for flow in waited if flow.acked == least]
 
     def say(self, phantom: Phantom) -> None:
-        """Tell every peer that is there what this node has consumed."""
-        self._said = phantom
+        """Tell every peer that is there what this node has consumed, after what was sent before;
+        those that are not in the application's view, once they are."""
+        self._said, self._said_view, self._said_after = phantom, self.view, self.outbox.last
         for flow in self.peers:
-            flow.owes_news = flow.is_open
+            flow.owes_news = flow.is_open and flow.view >= self.view
+            flow.awaits_view = flow.is_open and flow.view < self.view
 
     def owes(self, slot: int, now: float) -> bool:
         """Whether ``frames`` might have something."""
@@ -112,7 +136,9 @@ class Exchange:
         due = now + ACK_S - ACK_WITH_DATA_S if found else now
         if (flow.ack_at is not None and flow.ack_at <= due) or flow.owes_ack():
             found.append(talk.ack(channel, *flow.ack()))
-        if flow.owes_news and self._said is not None:
+        # Before the messages that it follows it is of no use to the peer, who refuses one that is
+        # far ahead.
+        if flow.owes_news and self._said is not None and flow.sent >= self._said_after:
             flow.owes_news = False
             found.append(talk.news(channel, self._said))
         return found
@@ -136,8 +162,144 @@ class Exchange:
         self.release()
 
     def release(self) -> None:
-        """Forget what every peer has."""
-        self.outbox.release(min([flow.acked for flow in self.peers], default=self.outbox.last))
+        """Forget what every peer has that something is kept for."""
+        waited = self._settle() if self._unsettled else self.peers
+        self.outbox.release(min([flow.acked for flow in waited], default=self.outbox.last))
+
+    # ---- members that come and go ----------------------------------------------------------------
+
+    def add(self, name: str) -> Flow:
+        """A new member, in the next slot; nobody waits for it until it is there.
+
+        Its view is that of the application here: the one that added it is no earlier, and it opens
+        nothing before it has installed that.
+        """
+        flow = Flow(len(self.flows), name, self._config)
+        flow.view = self.view
+        self.flows.append(flow)
+        self.peers.append(flow)
+        self.unsettle(flow.slot)
+        return flow
+
+    def remove(self, slot: int) -> None:
+        """A member is none any more: nothing goes there, and nobody waits for it."""
+        flow = self.flows[slot]
+        flow.closed()
+        self.peers = [each for each in self.peers if each is not flow]
+        self._unsettled = [each for each in self._unsettled if each is not flow]
+        self.outbox.is_sent = bool(self.peers)
+        self._drop_marks()
+        self.release()
+
+    def retain(self, slots: Collection[int]) -> None:
+        """Only these are members; the others were there before this node came."""
+        self.peers = [flow for flow in self.peers if flow.slot in slots]
+        self.outbox.is_sent = bool(self.peers)
+        self._drop_marks()
+        self.release()
+
+    def resume(self, view: int) -> None:
+        """Everything that is kept was sent in this view or earlier: it is not known when."""
+        self._marks = [(self.outbox.first, view)] if view else []
+        self.view = view
+        for flow in self.peers:
+            flow.set_ceiling(self._ceiling(flow.view))
+
+    def enter(self, view: int) -> None:
+        """The application is in this view from its next message on."""
+        assert view >= self.view, f"view {view} after {self.view}"
+        self.view = view
+        number = self.outbox.last + 1
+        if self._marks and self._marks[-1][0] == number:
+            self._marks.pop()  # nothing was sent in that view
+        self._marks.append((number, view))
+        self._drop_marks()
+        for flow in self.peers:
+            flow.set_ceiling(self._ceiling(flow.view))
+
+    def installed(self, slot: int, view: int) -> None:
+        """A peer said which view it has installed: it may get what was sent in that one."""
+        flow = self.flows[slot]
+        flow.view = max(flow.view, view)
+        flow.set_ceiling(self._ceiling(flow.view))
+        self._drop_marks()
+        if flow.awaits_view and flow.view >= self._said_view:
+            flow.awaits_view = False
+            flow.owes_news = True
+
+    def _ceiling(self, view: int) -> int:
+        """The number of the last message that was sent in a view up to this one."""
+        return next((number - 1 for number, each in self._marks if each > view), NO_CEILING)
+
+    def _drop_marks(self) -> None:
+        """Forget where views began that every peer has reached."""
+        reached = min([flow.view for flow in self.peers], default=self.view)
+        self._marks = [mark for mark in self._marks if mark[1] > reached]
+
+    def unsettle(self, slot: int) -> None:
+        """A member has to catch up first: with what was sent before it came, or with what it lost
+        when others tried to evict it."""
+        flow = self.flows[slot]
+        if flow not in self._unsettled:
+            flow.is_settled = False
+            self._unsettled.append(flow)
+
+    def _settle(self) -> list[Flow]:
+        """See who has caught up, and what still counts; the peers that messages are kept for: those
+        that are settled or there."""
+        outbox = self.outbox
+        for flow in self._unsettled:
+            flow.is_settled = flow.is_open and self._has_caught_up(flow.acked)
+        self._unsettled = [flow for flow in self._unsettled if not flow.is_settled]
+        settled = [flow.acked for flow in self.peers if flow.is_settled]
+        outbox.floor = min(settled, default=outbox.last)
+        waited = [flow for flow in self.peers if flow.is_settled or flow.is_open]
+        outbox.is_sent = bool(waited)
+        return waited
+
+    def _has_caught_up(self, acked: int) -> bool:
+        """Whether a peer that has so much leaves half of the outbox free: then waiting for it does
+        not stop the application at once."""
+        outbox = self.outbox
+        assert acked >= outbox.first - 1, "the outbox is refilled before a flow is opened"
+        return (
+            2 * (outbox.last - acked) <= self._messages_max
+            and 2 * outbox.bytes_after(acked) <= self._bytes_max
+        )
+
+    def lacks(self, have: int) -> range:
+        """The numbers that a peer with so much lacks and the outbox no longer has: before its flow
+        is opened, ``refill`` has to bring them back."""
+        return range(have + 1, self.outbox.first)
+
+    def refill(self, messages: Sequence[Message]) -> None:
+        """Keep own messages again, oldest first, up to the one before ``outbox.first``.
+
+        Only where link numbers are those of the default stream.  The next ``release`` forgets them
+        again unless the flow of whoever lacks them is open by then.
+        """
+        first = self.outbox.first - len(messages)
+        entries = []
+        for number, message in enumerate(messages, first):
+            assert (message.origin, message.seq) == (self._slot, number), "not those in front"
+            size = talk.message_bytes(message.payload)
+            before = (self._slot << SEQ_BITS) + number - 1
+            if number > 1 and message.context == (before,) and message.aside is None:
+                entries.append(Entry(message.payload, size, number))
+            else:
+                entries.append(Entry(codec.encode(message), size))
+        self.outbox.refill(entries)
+
+    def fall_back(self, slot: int, have: int, discarded: int, discarded_bytes: int) -> None:
+        """What was received of a peer and not delivered is gone, because an eviction froze it:
+        ``discarded`` messages, which count ``discarded_bytes`` (``talk.message_bytes``)."""
+        self.flows[slot].fall_back(have, discarded, discarded_bytes)
+
+    def relayed(self, slot: int, count: int, size: int) -> None:
+        """The next messages of a peer came through another member; ``size`` is what they count
+        (``talk.message_bytes``).  They take room that the peer was promised, so it is not to be
+        heard again before its next opening."""
+        self.flows[slot].relayed(count, size)
 
     # ---- what comes in ---------------------------------------------------------------------------
 

@@ -1,7 +1,8 @@
 """What one node knows of the exchange with one peer in one group: both directions, and credit.
 
-Sending: the peer said how far it may be sent (``limit``, ``limit_bytes``) and what it has
-(``acked``).  Receiving: what is held here for the application counts against what the peer may
+Sending: the peer said how far it may be sent (``granted``, ``limit_bytes``) and what it has
+(``acked``).  In a group whose members change it gets nothing beyond its view (``ceiling``) either.
+Receiving: what is held here for the application counts against what the peer may
 send; as the application takes it the limit moves, and the peer is told together with what this
 node has.  A limit is an absolute number, so telling it twice or late does no harm.
 
@@ -11,9 +12,14 @@ waiting cannot close a circle: among the messages missing here there is one that
 
 from __future__ import annotations
 
+from typing import Final
+
 from thence.config.node import FlowConfig
 from thence.message import PAYLOAD_BYTES_MAX
 from thence.wire.talk import MESSAGE_BYTES_EXTRA, Open
+
+NO_CEILING: Final = 1 << 62
+"""The ceiling of a peer that may be sent everything."""
 
 
 class Flow:
@@ -34,10 +40,19 @@ class Flow:
         """The number up to which it was sent on this connection."""
         self.resent = 0
         """Messages that were sent again after a connection broke."""
+        self.granted = 0
+        """The number up to which the peer said it may be sent."""
+        self.ceiling = NO_CEILING
+        """The number of the last message that was sent in a view that the peer has."""
         self.limit = 0
+        """The number up to which it is sent: the smaller of the two."""
         self.room = 0
         """Bytes it may still be sent on this connection."""
-        self._granted = 0  # limit_bytes the last time
+        self._granted_bytes = 0  # limit_bytes the last time
+        self.view = 0
+        """The view that the peer said it has installed."""
+        self.is_settled = True
+        """Not so for a member that has yet to catch up: it does not hold up this node."""
         # What comes from there.
         self.have = have
         """The number up to which this node has what the peer sent."""
@@ -50,6 +65,8 @@ class Flow:
         """In this life of the node the peer has said what it has, and that could be."""
         self.owes_news = False
         """Whether the last phantom is still to be sent there."""
+        self.awaits_view = False
+        """Whether that phantom waits until the peer is in the view that it was said in."""
         self.ack_at: float | None = None
         """When the peer is to be told at the latest."""
         self.held = 0
@@ -70,24 +87,32 @@ class Flow:
         self.is_open = self.was_open = True
         self.resent += max(0, self.sent - said.have)
         self.acked = self.sent = said.have
-        self.limit = said.limit
-        self.room = self._granted = said.limit_bytes
+        self.granted = said.limit
+        self.limit = min(said.limit, self.ceiling)
+        self.room = self._granted_bytes = said.limit_bytes
 
     def closed(self) -> None:
         """The connection is gone."""
         self.is_open = False
-        self.owes_news = False
+        self.owes_news = self.awaits_view = False
         self.ack_at = None
+
+    def set_ceiling(self, number: int) -> None:
+        """The peer gets nothing after this number for now."""
+        self.ceiling = number
+        self.limit = min(self.granted, number)
 
     # Acknowledgements.
 
     def acknowledged(self, have: int, limit: int, limit_bytes: int) -> None:
         """The peer told what it has and how far it may be sent."""
         self.acked = max(self.acked, have)
-        self.limit = max(self.limit, limit)
-        if limit_bytes > self._granted:
-            self.room += limit_bytes - self._granted
-            self._granted = limit_bytes
+        if limit > self.granted:
+            self.granted = limit
+            self.limit = limit if limit < self.ceiling else self.ceiling
+        if limit_bytes > self._granted_bytes:
+            self.room += limit_bytes - self._granted_bytes
+            self._granted_bytes = limit_bytes
 
     def owes_ack(self) -> bool:
         """Whether there is something the peer should be told at once: it may be waiting for it."""
@@ -119,6 +144,20 @@ class Flow:
         self.held += count
         self.held_bytes += size
         self._arrived_bytes += size
+
+    def relayed(self, count: int, size: int) -> None:
+        """The same for messages that came through another member, at no cost to the connection."""
+        self.have += count
+        self.held += count
+        self.held_bytes += size
+
+    def fall_back(self, have: int, discarded: int, discarded_bytes: int) -> None:
+        """What came after ``have`` is gone, and so many messages of so many bytes that were held
+        are among it: the peer is told at the next opening, and sends it again."""
+        assert have <= self.have, "nothing can be had by forgetting"
+        self.have = self.durable = have
+        self.held -= discarded
+        self.held_bytes -= discarded_bytes
 
     def exceeds(self, size: int) -> bool:
         """Whether so many bytes are more than the peer was told that it may send."""

@@ -16,8 +16,11 @@ from typing import Any, Final
 
 from thence.causal.dot import Dot
 from thence.client.driver import Driver
+from thence.client.elastic import Elastic
 from thence.client.events import Event
 from thence.client.handing import hand_over
+from thence.client.joining import enter
+from thence.client.membership import Hooks, Membership, Restore, Snapshot
 from thence.client.station import DEFAULT_GROUP, Station, node_config
 from thence.client.status import LagMeter
 from thence.client.waiters import fail, wake
@@ -32,7 +35,7 @@ BURST_MESSAGES_MAX: Final = 4096
 """Of a longer burst, so many are tried at a time."""
 
 
-class Group(Waiting):
+class Group(Waiting, Membership):
     """One group, in one event loop.
 
     ``async with Group("a", listen="tcp://127.0.0.1:7001", peers={"b": "tcp://127.0.0.1:7002"}) as
@@ -48,15 +51,21 @@ class Group(Waiting):
         engine: str | None = None,
         options: EngineOptions | None = None,
         config: NodeConfig | None = None,
+        snapshot: Snapshot | None = None,
+        restore: Restore | None = None,
         **settings: Any,
     ) -> None:
         """A node of this name with one group; it starts with ``async with``, or ``start``.
 
         ``settings`` are fields of ``NodeConfig``: ``listen``, ``peers``, ...; ``data`` and
         ``trace`` name folders.  ``members``: all of the group, by default this node and its peers.
+
+        ``elastic=True``: members may come and go.  ``join`` has addresses of members: this node
+        joins their group.  ``snapshot`` gives this application's state to newcomers, ``restore``
+        takes it over when this node is one.
         """
         self._station = Station(node_config(name, config, settings))
-        self._wanted = (group, members, engine, options)
+        self._wanted = (group, members, engine, options, Hooks(snapshot, restore))
         self._owns_station = True
         self._prepare()
 
@@ -86,6 +95,8 @@ class Group(Waiting):
         if station.config.trace.folder is not None and station.config.trace.sample_s:
             self._sample_at = self._runtime.now
         driver.on_room = lambda: wake(self._room)
+        if isinstance(driver, Elastic):
+            driver.reception.on_failed = self._failed
         driver.on_stable = self._became_stable
         if not driver.is_journaled:
             # What callbacks send then leaves in the same turn.  With a journal they are told what
@@ -104,7 +115,7 @@ class Group(Waiting):
             raise LocalProtocolError("its node has started this group")
         await self._station.start()
         try:
-            self._attach(self._station.open(*self._wanted))
+            self._attach(await enter(self._station, *self._wanted))
         except BaseException:
             await self._station.stop()
             raise
@@ -115,6 +126,11 @@ class Group(Waiting):
 
     async def __aexit__(self, kind: type[BaseException] | None, *_: object) -> None:
         await self.aclose(drain_s=None if kind is None else 0.0)
+
+    @property
+    def driver(self) -> Driver:
+        """What it is made of, for the rest of the library."""
+        return self._driver
 
     # ---- sending ---------------------------------------------------------------------------------
 
@@ -132,11 +148,6 @@ class Group(Waiting):
     def addresses(self) -> list[str]:
         """Where this node listens, with the ports that were chosen."""
         return [str(listener.url) for listener in self._runtime.listeners]
-
-    @property
-    def members(self) -> tuple[str, ...]:
-        """All members, this node included."""
-        return tuple(self._driver.members.names)
 
     @property
     def connected(self) -> tuple[str, ...]:
@@ -279,11 +290,12 @@ class Group(Waiting):
             event = self.take()
             if event is not None:
                 return event
+            self._driver.require_member()
             self._something.clear()
             await self._something.wait()
 
     async def events(self) -> AsyncIterator[Event]:
-        """Every event, in order, until the group is closed.
+        """Every event, in order, until the group is closed or this node is out of it.
 
         Asking for the next event confirms the one before, unless ``auto_confirm`` is off.
         """
@@ -291,11 +303,13 @@ class Group(Waiting):
         while not self._closed:
             event = take(runtime.now)
             runtime.turn()
-            if event is None:
+            if event is not None:
+                yield event
+            elif self._driver.is_out:
+                return
+            else:
                 self._something.clear()
                 await self._something.wait()
-            else:
-                yield event
 
     @property
     def auto_confirm(self) -> bool:
@@ -317,6 +331,11 @@ class Group(Waiting):
     def on_stable(self, callback: Callback | None, many: bool = False) -> None:
         """The same for stable tags."""
         self._calls.stable, self._calls.stable_many = callback, many
+        self._runtime.turn()
+
+    def on_event(self, callback: Callback | None) -> None:
+        """The same for every other event: members that come and go, connections."""
+        self._calls.other = callback
         self._runtime.turn()
 
     def _pump(self) -> None:
@@ -341,6 +360,10 @@ class Group(Waiting):
         self._closing = True
         fail(self._room, self._closed_error())
         self._runtime.turn()
+        # With a journal it comes back as the same member.
+        stays = self._driver.is_journaled or self._driver.is_out
+        if self.is_elastic and drain_s != 0 and not stays:
+            return await self.leave(drain_s)
         limit = self._station.config.timing.drain_s if drain_s is None else drain_s
         try:
             async with asyncio.timeout(limit):
@@ -355,7 +378,8 @@ class Group(Waiting):
     async def aclose(self, drain_s: float | None = None, ended: bool = False) -> None:
         """Drain, say goodbye, let go.  ``ended``: write into the trace that it is complete.
 
-        Groups of a node are closed by their node.
+        In an elastic group this node leaves first, unless ``drain_s`` is 0; with a journal it stays
+        a member, and can come back.  Groups of a node are closed by their node.
         """
         if not self._owns_station:
             raise LocalProtocolError(f"the node of {self.name} closes it")
@@ -379,6 +403,9 @@ class Group(Waiting):
                 self._driver.sample(self._runtime.now)
         self._closed = self._closing = True
         error = self._closed_error()
+        if not self._driver.is_journaled:
+            self._runtime.unwatch(self._hand_over)
+        self._runtime.unwatch(self._end_of_turn)
         try:
             self._driver.close(self._runtime.now, ended)
         finally:
@@ -410,6 +437,8 @@ class Group(Waiting):
             self._break()
         else:
             self._hand_over()
+        if driver.is_out:
+            self._fail_out()
         if self._known:
             self._wake_known()
         if self._turns:

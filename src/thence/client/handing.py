@@ -41,24 +41,29 @@ def _one(driver: Driver, now: float, calls: Callbacks, failed: Failed) -> None:
         if type(event) is Delivered:
             if calls.deliver is not None:
                 calls.deliver([event.tag] if calls.deliver_many else event.tag)
-        elif type(event) is Stable and calls.stable is not None:
-            calls.stable([event.tag] if calls.stable_many else event.tag)
+        elif type(event) is Stable:
+            if calls.stable is not None:
+                calls.stable([event.tag] if calls.stable_many else event.tag)
+        elif event is not None and calls.other is not None:
+            calls.other(event)
     except Exception as error:
         failed(error)
 
 
 def _many(driver: Driver, now: float, calls: Callbacks, failed: Failed) -> None:
     """Deliveries and stable messages, up to the first event of another kind; then that one."""
-    flows = driver.exchange.flows
-    handed = Handed(len(flows))
+    slots = len(driver.exchange.flows)
+    handed = Handed(slots)
     driver.confirm_all()
     try:
         hand(driver.client, driver.queue, calls, failed, handed)
     finally:
         if handed.delivered:
-            for flow, count, size in zip(flows, handed.messages, handed.bytes, strict=True):
-                flow.held -= count
-                flow.held_bytes -= size + MESSAGE_BYTES_EXTRA * count
+            for flow in driver.exchange.peers:  # of former members nothing is counted any more
+                if flow.slot < slots:
+                    count = handed.messages[flow.slot]
+                    flow.held -= count
+                    flow.held_bytes -= handed.bytes[flow.slot] + MESSAGE_BYTES_EXTRA * count
         if handed.is_unsaid:
             driver.unsaid = driver.speaks
         driver.handed(handed.delivered, handed.told, now)

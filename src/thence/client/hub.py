@@ -17,92 +17,29 @@ from collections.abc import Callable, Iterable
 from random import Random
 from typing import Final
 
-import msgspec
-
 from thence import __version__
 from thence.client.driver import Driver
+from thence.client.links import (
+    CONTACT,
+    EARLY_BYTES_MAX,
+    GROUPS_PER_PEER_MAX,
+    REASONS,
+    RTT_WEIGHT,
+    SILENT_HEARTBEATS,
+    Address,
+    Link,
+    Notice,
+    Totals,
+)
+from thence.client.lobby import Lobby
+from thence.client.newcomer import Newcomer
 from thence.config.node import TimingConfig
 from thence.errors import JournalError, WireError
 from thence.transport.base import BACKLOG_BYTES_HIGH, Connection
 from thence.wire import talk
 
-GROUPS_PER_PEER_MAX: Final = 1024
-"""Groups that a peer may open before this node has them."""
-EARLY_BYTES_MAX: Final = 1 << 20
-"""What it may say of them, together."""
-REASONS: Final = {
-    talk.BAD_VERSION: "bad-version",
-    talk.WRONG_NAME: "wrong-name",
-    talk.NOT_A_MEMBER: "not-a-member",
-    talk.DIFFERENT_GROUP: "different-group",
-    talk.LOST_JOURNAL: "lost-journal",
-    talk.NONSENSE: "nonsense",
-    talk.REPLACED: "replaced",
-}
-"""How refusals are counted.  Sentences quote peers, and nobody may make up counters."""
-SILENT_HEARTBEATS: Final = 3
-"""Heartbeats without an answer after which a connection is given up."""
-RTT_WEIGHT: Final = 0.125
 
-Notice = Callable[[str, str, str], None]
-"""Called with (what, peer or address, detail) for what an operator may want to know."""
-
-
-class Address(msgspec.Struct):
-    """One peer, and the tries to reach it."""
-
-    url: str
-    due: float
-    """When it may be dialled; infinite while that is under way or there is a connection."""
-    tries: int = 0
-
-
-class Link:
-    """One connection and what is known of its other end."""
-
-    def __init__(self, connection: Connection, peer: str, now: float) -> None:
-        self.connection = connection
-        self.expected = peer
-        """Whom this side dialled; empty when it was dialled itself."""
-        self.peer = ""
-        """Who it is; empty before its HELLO."""
-        self.boot = 0
-        self.version = 0
-        """Of the wire format, that both speak."""
-        self.since = now
-        self.heard = now
-        """When anything arrived."""
-        self.asked = 0.0
-        """When the last PING was sent; 0 when it was answered."""
-        self.channels: dict[int, Driver] = {}
-        """By the peer's number, the groups that it has opened."""
-        self.early: dict[str, talk.Open] = {}
-        """Groups that it has opened and this node does not have."""
-        self.early_bytes = 0
-        self.opened: dict[str, int] = {}
-        """Groups that this side has opened, with this side's number."""
-        self.rtt_s = 0.0
-
-
-class Totals(msgspec.Struct):
-    """What went through the connections to one peer that are gone."""
-
-    connections: int = 0
-    """The present one included."""
-    sent_bytes: int = 0
-    received_bytes: int = 0
-    resent: int = 0
-    """Packets of the reliable link (udp) that were sent again."""
-
-    def add(self, connection: Connection) -> None:
-        """Count what a connection has carried; not every kind of connection counts."""
-        self.sent_bytes += getattr(connection, "sent_bytes", 0)
-        self.received_bytes += getattr(connection, "received_bytes", 0)
-        stats = getattr(connection, "stats", None)
-        self.resent += 0 if stats is None else stats.resent
-
-
-class Hub:
+class Hub(Lobby):
     """All connections of a node."""
 
     def __init__(
@@ -123,6 +60,8 @@ class Hub:
         self._chance = chance
         self._notice: Notice = notice or (lambda what, who, detail: None)
         self.drivers: dict[str, Driver] = {}
+        self.newcomers: dict[str, Newcomer] = {}
+        """Groups that this node is about to join."""
         self._numbers: dict[str, int] = {}
         self.addresses: dict[str, Address] = {}
         self.links: dict[Connection, Link] = {}
@@ -131,6 +70,7 @@ class Hub:
         self.refused: dict[str, int] = {}
         """How often a connection was refused or ended, by reason."""
         self.totals: dict[str, Totals] = {}
+        self._found = set()
         self._links_due = 0.0  # when links are to be looked at; what is heard only delays it
 
     # ---- groups and addresses --------------------------------------------------------------------
@@ -140,14 +80,14 @@ class Hub:
         self.drivers[driver.group] = driver
         self._numbers.setdefault(driver.group, len(self._numbers))
         for link in list(self.by_peer.values()):
-            if link.peer in driver.members.names:
-                self._open(link, driver)
+            self._open(link, driver)
 
     def remove(self, group: str) -> None:
         """Take part no more."""
         driver = self.drivers.pop(group)
         for link in self.links.values():
             link.opened.pop(group, None)
+            link.slots.pop(group, None)
             for channel in [at for at, each in link.channels.items() if each is driver]:
                 del link.channels[channel]
 
@@ -158,7 +98,7 @@ class Hub:
     def is_known(self, peer: str) -> bool:
         """Whether it is a member of some group of this node, or will be: it has an address."""
         return peer in self.addresses or any(
-            peer in driver.members.names for driver in self.drivers.values()
+            driver.slot_of(peer) is not None for driver in self.drivers.values()
         )
 
     # ---- dialling --------------------------------------------------------------------------------
@@ -180,6 +120,7 @@ class Hub:
         if address is not None:
             self._notice("unreachable", peer, reason)
             self._again(address, now)
+            self._missed(reason)
 
     def _again(self, address: Address, now: float) -> None:
         low, high = self._timing.reconnect_ms_min / 1000, self._timing.reconnect_ms_max / 1000
@@ -203,10 +144,13 @@ class Hub:
             return
         for driver in link.channels.values():
             if self.by_peer.get(link.peer) is link:
-                driver.closed(driver.members.slot(link.peer), reason)
+                driver.closed(link.slots[driver.group], reason)
         if self.by_peer.get(link.peer) is link:
             del self.by_peer[link.peer]
-            self.totals[link.peer].add(connection)
+            if link.is_guest:
+                del self.totals[link.peer]  # or guests could make up names for ever
+            else:
+                self.totals[link.peer].add(connection)
             self._notice("disconnected", link.peer, reason)
         for peer in sorted({link.peer, link.expected}):
             if peer in self.addresses and peer not in self.by_peer:
@@ -275,7 +219,7 @@ class Hub:
         fault = self._who_is_it(link, said)
         if fault:
             self._refuse(link, talk.WRONG_NAME, fault, now)
-        elif not self.is_known(said.node):
+        elif not (self.is_known(said.node) or self._may_be_guest(link)):
             groups = ", ".join(sorted(self.drivers)) or "none"
             fault = f"{said.node} is no member of a group here ({groups})"
             self._refuse(link, talk.NOT_A_MEMBER, fault, now)
@@ -286,7 +230,7 @@ class Hub:
         proved = link.connection.peer_name
         if proved is not None and proved != said.node:
             return f"the certificate says {proved}, the greeting says {said.node}"
-        if link.expected and link.expected != said.node:
+        if link.expected not in ("", said.node) and not link.expected.startswith(CONTACT):
             return f"dialled {link.expected} at {link.connection.address}, found {said.node}"
         if said.node == self.node:
             return f"{said.node} is the name of this node itself"
@@ -322,19 +266,21 @@ class Hub:
         self.by_peer[said.node] = link
         self.totals.setdefault(said.node, Totals()).connections += 1
         self._links_due = 0.0
-        link.connection.trust()
+        if not link.is_guest:
+            link.connection.trust()
         address = self.addresses.get(said.node)
         if address is not None:
             address.tries, address.due = 0, float("inf")
         self._notice("connected", said.node, link.connection.address)
         for driver in self.drivers.values():
-            if said.node in driver.members.names:
-                self._open(link, driver)
+            self._open(link, driver)
 
     def _refused(self, link: Link, body: bytes, now: float) -> None:
         said = talk.read(body, talk.Refuse)
         who = link.peer or link.expected or link.connection.address
         self._notice("refused by", who, said.sentence)
+        if said.code != talk.REPLACED:
+            self._missed(f"refused by {who.removeprefix(CONTACT)}: {said.sentence}")
         address = self.addresses.get(who)
         if address is not None and said.code != talk.REPLACED:
             address.tries = max(address.tries, 6)  # asking again at once would not help
@@ -343,12 +289,18 @@ class Hub:
     # ---- groups on a connection ------------------------------------------------------------------
 
     def _open(self, link: Link, driver: Driver) -> None:
-        """Open a group on this side; it is live if the peer has done so before."""
-        if driver.group in link.opened:
+        """Open a group on this side, if the peer is a member; it is live if the peer has done so
+        before."""
+        slot = driver.slot_of(link.peer)
+        if slot is None or driver.group in link.opened:
             return
         number = self._numbers[driver.group]
         link.opened[driver.group] = number
-        link.connection.send(driver.open(driver.members.slot(link.peer), number))
+        link.slots[driver.group] = slot
+        if link.is_guest:
+            link.is_guest = False
+            link.connection.trust()
+        link.connection.send(driver.open(slot, number))
         early = link.early.pop(driver.group, None)
         if early is not None:
             self._live(link, driver, early, link.heard)
@@ -364,15 +316,23 @@ class Hub:
             if len(link.early) >= GROUPS_PER_PEER_MAX or link.early_bytes > EARLY_BYTES_MAX:
                 raise WireError("too many groups that this node does not have")
             link.early[said.group] = said
-        elif link.peer not in driver.members.names:
-            fault = f"{link.peer} is no member of {driver.group}"
-            self._refuse(link, talk.NOT_A_MEMBER, fault, now)
+        elif driver.is_stranger(link.peer, said):
+            if not driver.is_elastic:
+                fault = f"{link.peer} is no member of {driver.group}"
+                self._refuse(link, talk.NOT_A_MEMBER, fault, now)
+                return
+            link.early[said.group] = said  # until there is a view with it, if there will be one
+            driver.met(link.peer)
         else:
             self._open(link, driver)
             self._live(link, driver, said, now)
 
     def _live(self, link: Link, driver: Driver, said: talk.Open, now: float) -> None:
-        fault = driver.opened(driver.members.slot(link.peer), said, now)
+        if driver.is_stranger(link.peer, said):
+            link.early[said.group] = said
+            driver.met(link.peer)
+            return
+        fault = driver.opened(link.slots[driver.group], said, now)
         if fault is not None:
             self._refuse(link, *fault, now)
             return
@@ -382,7 +342,7 @@ class Hub:
         driver = link.channels.get(channel)
         if driver is None:
             raise WireError(f"channel {channel} is not open")
-        return driver, driver.members.slot(link.peer)
+        return driver, link.slots[driver.group]
 
     def _data(self, link: Link, body: bytes, now: float) -> None:
         channel, number, batch = talk.read_data(body)
@@ -424,6 +384,7 @@ class Hub:
     def deadline(self) -> float | None:
         """When ``tick`` is due."""
         times = [driver.deadline() for driver in self.drivers.values()]
+        times += [newcomer.deadline() for newcomer in self.newcomers.values()]
         if not self.addresses.keys() <= self.by_peer.keys():
             times += [each.due for peer, each in self.addresses.items() if peer not in self.by_peer]
         times.append(self._links_due or self._links_deadline())
@@ -443,6 +404,9 @@ class Hub:
         """Do what is due, except dialling (``dials``)."""
         for driver in self.drivers.values():
             driver.tick(now)
+        for newcomer in self.newcomers.values():
+            newcomer.tick(now, self.by_peer)
+            self._ask_others(newcomer, now)
         if now < self._links_due:
             return
         beat = self._timing.heartbeat_s
@@ -465,10 +429,14 @@ class Hub:
                 driver.commit(now)
             except JournalError as error:  # it sends nothing more; its application is told
                 self._notice("journal", driver.group, str(error))
+            if driver.is_elastic:
+                self._follow(driver, now)
+        for newcomer in self.newcomers.values():
+            self._tell(newcomer.told())
         for link in self.by_peer.values():
             connection = link.connection
             for driver in link.channels.values():
-                slot = driver.members.slot(link.peer)
+                slot = link.slots[driver.group]
                 if not driver.exchange.owes(slot, now):
                     continue
                 congested = connection.backlog_bytes > BACKLOG_BYTES_HIGH
@@ -496,5 +464,6 @@ _HANDLERS: Final[dict[int, Callable[[Hub, Link, bytes, float], None]]] = {
     talk.PING: Hub._ping,
     talk.PONG: Hub._pong,
     talk.BYE: Hub._bye,
+    talk.COUNCIL: Hub._council,
     talk.REFUSE: Hub._refused,
 }

@@ -8,10 +8,13 @@ from types import TracebackType
 from typing import Any
 
 from thence.client.group import Group
+from thence.client.joining import enter, join_again
+from thence.client.membership import Hooks, Restore, Snapshot
 from thence.client.runtime import Runtime
 from thence.client.station import DEFAULT_GROUP, Station, node_config
 from thence.config import NodeConfig
 from thence.engine.base import EngineOptions
+from thence.errors import LocalProtocolError
 
 
 class Node:
@@ -71,12 +74,34 @@ class Node:
         members: Sequence[str] | None = None,
         engine: str | None = None,
         options: EngineOptions | None = None,
+        snapshot: Snapshot | None = None,
+        restore: Restore | None = None,
     ) -> Group:
         """Take part in a group.  ``members``: all of it, this node too; by default this node and
         all its peers.  The same at every member."""
-        group = Group.of(self._station.open(name, members, engine, options), self._station)
+        hooks = Hooks(snapshot, restore)
+        driver = await enter(self._station, name, members, engine, options, hooks)
+        group = Group.of(driver, self._station)
         self.groups[name] = group
         return group
+
+    async def rejoin(
+        self, name: str = DEFAULT_GROUP, *, snapshot: Snapshot | None = None,
+        restore: Restore | None = None,
+    ) -> Group:  # fmt: skip
+        """Take part again in a group that this node is out of, as a new incarnation.
+
+        The old ``Group`` is closed, and its events end.  What this node had sent and the group did
+        not accept (``Evicted.rejected``) is not sent again by itself.
+        """
+        old = self.groups.get(name)
+        if old is None or not old.is_out:
+            raise LocalProtocolError(f"{self.name} is not out of {name}: there is nothing to join")
+        del self.groups[name]
+        old.close()
+        driver = await join_again(self._station, old.driver, Hooks(snapshot, restore))
+        self.groups[name] = Group.of(driver, self._station)
+        return self.groups[name]
 
     async def drain(self, drain_s: float | None = None) -> bool:
         """Take no more broadcasts, and wait until the members have what was sent; whether they

@@ -34,6 +34,17 @@ class Hollow(msgspec.Struct, frozen=True):
     """What the others get instead: the same without its payload."""
 
 
+class Entry(msgspec.Struct, frozen=True, gc=False):
+    """A message that is put back (``Outbox.refill``)."""
+
+    kept: bytes
+    """The encoded message, or the payload alone if it comes right after the one before it."""
+    size: int
+    """What it counts towards a peer's limit."""
+    seq: int = 0
+    """Its own, if only the payload is kept; 0 otherwise."""
+
+
 class Outbox:
     """The messages from ``first`` on, in order."""
 
@@ -45,6 +56,9 @@ class Outbox:
         """Whether there is anybody to send to."""
         self.last = first - 1
         """The number of the last message, or of the one before ``first``."""
+        self.floor = first - 1
+        """Messages up to this number are kept only for peers that catch up, and count towards no
+        limit of this node; below ``first`` it says nothing."""
         self._messages: list[bytes] = []
         self._seqs: list[int] = []  # of those whose payload is kept; 0 for the others
         # What all messages before each one add up to, and what all do: as both ends count them
@@ -62,6 +76,24 @@ class Outbox:
     def kept_bytes(self) -> int:
         """Of the messages that are kept."""
         return self._bytes[-1] - self._bytes[self._gone]
+
+    @property
+    def waiting(self) -> int:
+        """How many of them count towards the limits of this node."""
+        # Asked for every broadcast, so without max().
+        floor, first = self.floor, self.first
+        return self.last - floor if floor >= first else self.last - first + 1
+
+    @property
+    def waiting_bytes(self) -> int:
+        """Of the messages that count."""
+        floor, first = self.floor, self.first
+        at = self._gone + floor - first + 1 if floor >= first else self._gone
+        return self._bytes[-1] - self._bytes[at]
+
+    def bytes_after(self, number: int) -> int:
+        """Of the messages after this one, which is kept or the one before ``first``."""
+        return self._bytes[-1] - self._bytes[number + 1 - self.first + self._gone]
 
     def append(self, encoded: bytes, size: int, hollow: Hollow | None = None) -> int:
         """Keep a message; its number.  ``size`` is what it counts towards a peer's limit."""
@@ -98,9 +130,26 @@ class Outbox:
         gone = self._gone
         is_lot = gone >= SHRINK_MESSAGES and 2 * gone >= len(self._messages)
         if is_lot or self._bytes[gone] - self._bytes[0] >= SHRINK_BYTES:
-            for kept in (self._messages, self._seqs, self._sizes, self._bytes):
-                del kept[:gone]
-            self._gone = 0
+            self._shrink()
+
+    def _shrink(self) -> None:
+        """Drop what is released."""
+        for kept in (self._messages, self._seqs, self._sizes, self._bytes):
+            del kept[: self._gone]
+        self._gone = 0
+
+    def refill(self, entries: Sequence[Entry]) -> None:
+        """Keep messages again that were released, oldest first, up to the one before ``first``: a
+        peer lacks them whom nobody waited for."""
+        assert len(entries) < self.first, "there are no numbers for so many"
+        self._shrink()
+        sizes, lengths = [each.size for each in entries], [len(each.kept) for each in entries]
+        self._messages[:0] = [each.kept for each in entries]
+        self._seqs[:0] = [each.seq for each in entries]
+        # Sums may be below zero then: only their differences mean anything.
+        self._sizes[:1] = accumulate(sizes, initial=self._sizes[0] - sum(sizes))
+        self._bytes[:1] = accumulate(lengths, initial=self._bytes[0] - sum(lengths))
+        self.first -= len(entries)
 
     def reach(
         self, number: int, limit: int, room: int, batch_bytes: int, slot: int

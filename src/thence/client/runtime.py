@@ -276,6 +276,12 @@ class Runtime:
         self.hub.closed(connection, reason, self.loop.time())
         self.turn()
 
+    def unwatch(self, watcher: Watcher) -> None:
+        """Call this no more."""
+        # New lists: a watcher may say this while they are gone through.
+        self._watchers = [each for each in self._watchers if each != watcher]
+        self._early = [each for each in self._early if each != watcher]
+
     def add(self, driver: Driver) -> None:
         """Take part in a group."""
         if driver.group in self.hub.drivers:

@@ -10,12 +10,14 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, Final
 
+from msgspec.structs import replace
+
 from thence.client.debug import debug_tracing, watch_links, watch_order
 from thence.client.driver import Driver
 from thence.client.runtime import Runtime
 from thence.client.status import StatusPage
 from thence.client.tracing import Tracing
-from thence.config import JournalConfig, NodeConfig, TraceConfig
+from thence.config import JournalConfig, MembershipConfig, NodeConfig, TraceConfig
 from thence.engine.base import EngineOptions
 from thence.engine.registry import ENGINES
 from thence.errors import LocalProtocolError, UnusableInputError
@@ -83,14 +85,10 @@ class Station:
         names = sorted(config.member_names if members is None else members)
         if config.name not in names:
             raise UnusableInputError(f"{config.name} is not among the members of {group}")
-        if group in runtime.hub.drivers:
-            raise LocalProtocolError(f"this node takes part in {group} already")
-        chosen = engine or config.engine
-        if chosen not in ENGINES:
-            raise UnusableInputError(f"no engine {chosen!r}; there are {', '.join(ENGINES)}")
+        chosen = self.check(group, engine)
         options = options or _OPTIONS
-        trace = self._trace(group, names, chosen, options.stability)
-        journal = self._journal(group)
+        trace = self.tracing(group, config.name, names, chosen, options.stability)
+        journal = self.journal(group)
         try:
             driver = Driver(
                 group, names, config.name, ENGINES[chosen], runtime.now,
@@ -105,7 +103,17 @@ class Station:
         runtime.add(driver)
         return driver
 
-    def _journal(self, group: str) -> Journal | None:
+    def check(self, group: str, engine: str | None) -> str:
+        """The engine that is meant, if this node can take part."""
+        if group in self.runtime.hub.drivers or group in self.runtime.hub.newcomers:
+            raise LocalProtocolError(f"this node takes part in {group} already")
+        chosen = engine or self.config.engine
+        if chosen not in ENGINES:
+            raise UnusableInputError(f"no engine {chosen!r}; there are {', '.join(ENGINES)}")
+        return chosen
+
+    def journal(self, group: str, is_anew: bool = False) -> Journal | None:
+        """What survives a crash, if anything is to; ``is_anew``: what was there is over."""
         config = self.config.journal
         if config.folder is None:
             return None
@@ -115,21 +123,28 @@ class Station:
         # Not the folders above: perhaps a disk is not mounted, and the node would begin anew.
         folder.mkdir(exist_ok=True)
         path = folder / f"{file_stem(group)}-{file_stem(self.config.name)}.journal"
+        if is_anew:
+            for each in folder.glob(f"{path.name}*"):
+                each.unlink()
         return SqliteJournal(path, Identity(group, self.config.name), config.durability)
 
-    def _trace(
-        self, group: str, names: list[str], engine: str, stability: bool
-    ) -> MakeTracing | None:
+    def tracing(
+        self, group: str, member: str, names: list[str], engine: str, stability: bool,
+        is_founder: bool = True,
+    ) -> MakeTracing | None:  # fmt: skip
+        """What makes the trace of this node, as this member."""
         config, debugs = self.config.trace, "order" in self.config.log.debug
         if config.folder is None:
             return debug_tracing(group, names, None) if debugs else None
         folder = Path(config.folder) / file_stem(group)
-        _describe(folder, group, names, engine, stability)
+        if is_founder:
+            _describe(folder, group, names, engine, stability)
+        folder.mkdir(parents=True, exist_ok=True)
 
         def make(at: int) -> Tracing:
             from thence.trace.resumable import ResumableLog
 
-            log = ResumableLog(folder, group, self.config.name, at=at, form=config.form)
+            log = ResumableLog(folder, group, member, at=at, form=config.form)
             return Tracing(log, names, config.payload, over=ENGINES[engine].tags == "over")
 
         return debug_tracing(group, names, make) if debugs else make
@@ -168,7 +183,8 @@ def _describe(folder: Path, group: str, names: list[str], engine: str, stability
 def node_config(name: str, config: NodeConfig | None, settings: dict[str, Any]) -> NodeConfig:
     """The settings that were given in Python: a whole ``config``, or its fields.
 
-    ``listen`` may be one address; ``data`` and ``trace`` name folders; ``peers`` may hold this node
+    ``listen`` and ``join`` may be one address; ``elastic`` and ``join`` are those of
+    ``membership``; ``data`` and ``trace`` name folders; ``peers`` may hold this node
     itself, which then says where it listens.
     """
     if config is not None:
@@ -188,4 +204,10 @@ def node_config(name: str, config: NodeConfig | None, settings: dict[str, Any]) 
         settings["journal"] = JournalConfig(folder=os.fspath(data))
     if trace is not None:
         settings["trace"] = trace
+    elastic, join = settings.pop("elastic", None), settings.pop("join", None)
+    if elastic is not None or join is not None:
+        join = (join,) if isinstance(join, str) else tuple(join or ())
+        membership = settings.pop("membership", MembershipConfig())
+        elastic = membership.elastic if elastic is None else bool(elastic)
+        settings["membership"] = replace(membership, elastic=elastic, join=join or membership.join)
     return NodeConfig(name=name, listen=listen, peers=peers, **settings)

@@ -13,7 +13,8 @@ from typing import Any, Final
 from thence import __version__
 from thence.causal.dot import SEQ_BITS
 from thence.client.driver import Driver
-from thence.client.hub import Totals
+from thence.client.links import CONTACT, Totals
+from thence.client.roster import evict, joining, membership_numbers, peer_names, unready
 from thence.client.runtime import Runtime
 from thence.config import split_address
 from thence.engine.streams import STREAM_BASE
@@ -68,7 +69,8 @@ class StatusPage:
         self.meters: dict[str, LagMeter] = {}
         """By group."""
         self.stopping = False
-        self.server = StatusServer(self.snapshot, self.readiness)
+        orders = {"evict": lambda asked: evict(runtime, asked)}
+        self.server = StatusServer(self.snapshot, self.readiness, orders=orders)
         self.address = ""
         """HOST:PORT, with the port that was chosen."""
 
@@ -94,16 +96,18 @@ class StatusPage:
         runtime = self._runtime
         hub = runtime.hub
         drivers = list(hub.drivers.values())
-        names = {*hub.addresses, *hub.by_peer}
-        names.update(name for driver in drivers for name in driver.members.names)
+        names = {name for name in hub.addresses if not name.startswith(CONTACT)} | {*hub.by_peer}
+        names.update(name for driver in drivers for name in peer_names(driver))
         names.discard(hub.node)
         return Snapshot(
             node=hub.node,
             version=__version__,
             uptime_s=runtime.now - self._started,
             groups=tuple(
-                group_numbers(driver, self.meters.get(driver.group)) for driver in drivers
+                group_numbers(driver, self.meters.get(driver.group), runtime.now)
+                for driver in drivers
             ),
+            joining=joining(runtime),
             peers=tuple(peer_numbers(runtime, name) for name in sorted(names)),
             rejected={**hub.refused, **self.server.refused},
         )
@@ -111,12 +115,16 @@ class StatusPage:
     def readiness(self) -> Readiness:
         """Ready: a message that is broadcast now is taken, and somebody gets it."""
         why = "it stops" if self.stopping else ""
+        for each in joining(self._runtime):
+            why = why or f"joining {each.group}: {each.waiting_for}"
         for driver in self._runtime.hub.drivers.values():
             alone = len(driver.members) > 1 and not driver.connected
             if driver.failed:
                 why = why or driver.failed
+            elif unready(driver):
+                why = why or unready(driver)
             elif alone:
-                others = [name for name in driver.members.names if name != driver.name]
+                others = [name for name in driver.member_names if name != driver.name]
                 why = why or f"no other member of {driver.group} is connected: {', '.join(others)}"
             elif not driver.has_room:
                 behind = ", ".join(driver.exchange.behind())
@@ -124,7 +132,7 @@ class StatusPage:
         return Readiness(not why, why)
 
 
-def group_numbers(driver: Driver, meter: LagMeter | None = None) -> GroupNumbers:
+def group_numbers(driver: Driver, meter: LagMeter | None = None, now: float = 0.0) -> GroupNumbers:
     """The numbers of one group."""
     counts, outbox, flow = driver.counts, driver.exchange.outbox, driver.flow
     waiting = driver.engine.waiting()
@@ -146,8 +154,9 @@ def group_numbers(driver: Driver, meter: LagMeter | None = None) -> GroupNumbers
             "outbox_messages": flow.outbox_messages_max,
             "outbox_bytes": flow.outbox_bytes_max,
             "unstable": flow.unstable_messages_max,
-            "events_waiting": flow.credit_messages * (len(driver.members) - 1),
+            "events_waiting": flow.credit_messages * (len(driver.member_names) - 1),
         },
+        membership=membership_numbers(driver, now),
         **({} if meter is None else {"lag": meter.counter.lag()}),
     )
 
@@ -165,11 +174,8 @@ def peer_numbers(runtime: Runtime, name: str) -> PeerNumbers:
     link = hub.by_peer.get(name)
     gone = hub.totals.get(name) or Totals()
     totals = Totals(gone.connections, gone.sent_bytes, gone.received_bytes, gone.resent)
-    flows = [
-        driver.exchange.flows[driver.members.slot(name)]
-        for driver in hub.drivers.values()
-        if name in driver.members.names
-    ]
+    slots = [(driver, driver.slot_of(name)) for driver in hub.drivers.values()]
+    flows = [driver.exchange.flows[slot] for driver, slot in slots if slot is not None]
     opened = [flow for flow in flows if flow.is_open]
     address, rtt_s = hub.addresses.get(name), None
     if link is not None:

@@ -15,12 +15,14 @@ from thence.message import Message, Phantom, VectorMessage, WireMessage
 from thence.trace.record import (
     DELIVER,
     END,
+    JOIN,
     PHANTOM,
     READY,
     RECEIVE,
     RESTART,
     SAMPLE,
     SEND,
+    SNAPSHOT,
     STABLE,
 )
 from thence.trace.resumable import ResumableLog
@@ -107,9 +109,33 @@ class Tracing:
         """How much metadata there is."""
         self.log.append(SAMPLE, now_us, words=words)
 
-    def restarted(self, now_us: int, taken: Sequence[Dot], told: Sequence[Dot]) -> None:
-        """The node came back with this confirmed."""
-        self.log.append(RESTART, now_us, context=taken, stable=told)
+    def restarted(
+        self, now_us: int, taken: Sequence[Dot], told: Sequence[Dot],
+        members: Sequence[str] | None = None,
+    ) -> None:  # fmt: skip
+        """The node came back with this confirmed.
+
+        ``members``: as its application had confirmed them; None: as it was last told of them.
+        """
+        self.log.append(RESTART, now_us, context=taken, stable=told, to=members)
+
+    def follow(self, names: Sequence[str]) -> None:
+        """Name members by this list, which grows as they come."""
+        self._names = names
+
+    def changed(self, now_us: int, kind: str, member: str, cut: int, view: int) -> None:
+        """The application was told that a member joined, left or was evicted."""
+        dot = Dot(member, cut) if cut and kind != JOIN else None
+        self.log.append(kind, now_us, dot, peer=member, extra={"view": view})
+
+    def began(
+        self, now_us: int, provider: str, taken: Sequence[Dot], told: Sequence[Dot],
+        members: Sequence[str],
+    ) -> None:  # fmt: skip
+        """The node took over the state of another."""
+        self.log.append(
+            SNAPSHOT, now_us, context=taken, stable=told, peer=provider, to=list(members)
+        )
 
     def ended(self, now_us: int) -> None:
         """The log is complete."""

@@ -8,7 +8,7 @@ from typing import Any
 from thence.client.driver import Driver
 from thence.client.runtime import Runtime
 from thence.client.waiters import Waiters, fail, wake
-from thence.errors import JournalError, LocalProtocolError, ThenceError
+from thence.errors import JournalError, LocalProtocolError, Removed, ThenceError
 
 
 class Waiting:
@@ -29,6 +29,7 @@ class Waiting:
 
     async def until_room(self) -> None:
         """After ``Full``: until it is worth another try."""
+        self._driver.require_member()
         waiter = self._runtime.loop.create_future()
         self._room.append(waiter)
         await waiter
@@ -38,6 +39,7 @@ class Waiting:
         self._must_have("tagged")
         if self._driver.is_stable(tag):
             return
+        self._driver.require_member()
         waiter = self._runtime.loop.create_future()
         self._stable.setdefault(tag, []).append(waiter)
         await waiter
@@ -51,16 +53,18 @@ class Waiting:
             )
         if self._driver.known_by(tag) >= k:
             return
+        self._driver.require_member()
         waiter = self._runtime.loop.create_future()
         self._known.append((tag, k, waiter))
         await waiter
 
     async def until_connected(self, *members: str) -> None:
         """Until these members (default: all) can be reached at the same time."""
-        wanted = {*members} or {*self._driver.members.names} - {self._driver.name}
-        while not wanted <= {*self._driver.connected}:
+        names = self._driver
+        while not ({*members} or {*names.member_names} - {names.name}) <= {*self._driver.connected}:
             if self._closed:
                 raise self._closed_error()
+            self._driver.require_member()
             turn = self._runtime.loop.create_future()
             self._turns.append(turn)
             await turn
@@ -95,14 +99,24 @@ class Waiting:
         for tag, k, waiter in self._known:
             if waiter.done():
                 continue
-            if self._driver.known_by(tag) >= k:
+            # Of a stable message no more will be known, though some may have gone.
+            if self._driver.known_by(tag) >= k or self._driver.is_stable(tag):
                 waiter.set_result(None)
             else:
                 still.append((tag, k, waiter))
         self._known = still
 
+    def _fail_out(self) -> None:
+        """This node is no member any more: it will have no room, and learn of nothing."""
+        try:
+            self._driver.require_member()
+        except Removed as error:
+            self._fail_waiters(error)
+
     def _fail_waiters(self, error: ThenceError) -> None:
         """What they wait for will not be."""
         fail(self._room, error)
         fail([w for some in self._stable.values() for w in some], error)
+        self._stable = {}
         fail([w for _, _, w in self._known], error)
+        self._known = []

@@ -1,10 +1,14 @@
 """A small HTTP/1.1 server for ``/metrics``, ``/health``, ``/ready`` and ``/status``.
 
-It answers GET and HEAD, nothing else, and runs in the node's event loop, so what a stranger can do
-to it is bounded: REQUEST_BYTES_MAX for a request, REQUEST_S for all of it to arrive, WRITE_S for
-the answer to be taken, CONNECTIONS_MAX at once (a new one replaces the one that has been silent
-longest), one answer in a turn of the loop.  It listens on loopback unless told otherwise; there is
-no secret in what it says, and no way to change anything.
+It answers GET and HEAD and runs in the node's event loop, so what a stranger can do to it is
+bounded: REQUEST_BYTES_MAX for a request, REQUEST_S for all of it to arrive, WRITE_S for the answer
+to be taken, CONNECTIONS_MAX at once (a new one replaces the one that has been silent longest), one
+answer in a turn of the loop.  It listens on loopback unless told otherwise; there is no secret in
+what it says.
+
+*Orders* are what changes something: POST with the header ``X-Thence`` that names the order, which
+no web page can send without asking first, and without ``Origin``, which every web page sends; only
+from this machine, also where others may read.
 """
 
 from __future__ import annotations
@@ -12,8 +16,9 @@ from __future__ import annotations
 import asyncio
 import logging
 import re
-from collections.abc import Callable
-from typing import Final, NamedTuple, cast
+from collections.abc import Callable, Mapping
+from typing import Any, Final, NamedTuple, cast
+from urllib.parse import parse_qsl
 
 import msgspec
 
@@ -25,6 +30,8 @@ from thence.telemetry.snapshot import Readiness, Snapshot, Status
 
 REQUEST_BYTES_MAX: Final = 8 * 1024
 CONNECTIONS_MAX: Final = 32
+PARAMETERS_MAX: Final = 16
+"""Of an order."""
 REQUEST_S: Final = 5.0
 WRITE_S: Final = 5.0
 LINGER_S: Final = 1.0
@@ -33,15 +40,18 @@ LINGER_S: Final = 1.0
 REASONS: Final = {
     200: "OK",
     400: "Bad Request",
+    403: "Forbidden",
     404: "Not Found",
     405: "Method Not Allowed",
     408: "Request Timeout",
+    409: "Conflict",
     413: "Content Too Large",
     431: "Request Header Fields Too Large",
     500: "Internal Server Error",
     503: "Service Unavailable",
     505: "HTTP Version Not Supported",
 }
+ORDER_HEADER: Final = "X-Thence"
 TEXT: Final = "text/plain; charset=utf-8"
 JSON: Final = "application/json"
 
@@ -69,11 +79,20 @@ class Response(NamedTuple):
     content_type: str = TEXT
 
 
+Order = Callable[[Mapping[str, str]], Response]
+"""Does what the parameters ask for."""
+
+
 class _Request(NamedTuple):
     method: str
     path: str
     keep: bool
     """Whether the connection serves another request after this one."""
+    query: str = ""
+    order: str = ""
+    """What its header says is to be done."""
+    is_page: bool = False
+    """A web page asks."""
 
 
 class _Refused(Exception):
@@ -93,8 +112,11 @@ class StatusServer:
         collect: Callable[[], Snapshot],
         ready: Callable[[], Readiness],
         limits: HttpLimits = HttpLimits(),  # noqa: B008 - a frozen Struct
+        orders: Mapping[str, Order] | None = None,
     ) -> None:
+        """``orders`` by name: ``evict`` is ``POST /evict``."""
         self.limits = limits
+        self._orders = {f"/{name}": order for name, order in (orders or {}).items()}
         self.refused: dict[str, int] = {}
         """Requests that were no good, and connections cut short, by reason."""
         self._collect = collect
@@ -157,6 +179,30 @@ class StatusServer:
         except Exception as error:
             event(_log, logging.ERROR, "status failed", path=path, error=repr(error))
             return Response(500, f"{path} failed: {type(error).__name__}\n".encode())
+
+    def allowed(self, path: str) -> str:
+        """The methods for this path."""
+        return "POST" if path in self._orders else "GET, HEAD"
+
+    def obey(self, request: _Request, is_local: bool) -> Response:
+        """Carry out an order, if it comes from somebody who may give one."""
+        if request.is_page or request.order != request.path[1:]:
+            self.count("http-403")
+            sentence = f"this needs the header {ORDER_HEADER}: {request.path[1:]}\n"
+            return Response(403, sentence.encode())
+        if not is_local:
+            self.count("http-403")
+            return Response(403, b"orders are taken from the machine of the node only\n")
+        try:
+            given = dict(parse_qsl(request.query, max_num_fields=PARAMETERS_MAX))
+        except ValueError:
+            return Response(400, f"{PARAMETERS_MAX} parameters at most\n".encode())
+        event(_log, logging.WARNING, "ordered", path=request.path, query=request.query)
+        try:
+            return self._orders[request.path](given)
+        except Exception as error:
+            event(_log, logging.ERROR, "order failed", path=request.path, error=repr(error))
+            return Response(500, f"{request.path} failed: {type(error).__name__}\n".encode())
 
     def _metrics(self) -> Response:
         if self._exposition is None:
@@ -301,16 +347,26 @@ class _Conversation(asyncio.Protocol):
         return _parse(held[:end])
 
     def _respond(self, request: _Request) -> None:
-        if request.method not in ("GET", "HEAD"):
+        allowed = self._server.allowed(request.path)
+        if request.method not in allowed.split(", "):
             self._server.count("http-405")
-            self._send(Response(405, b"GET and HEAD only\n"), False, "Allow: GET, HEAD\r\n")
+            sentence = f"{allowed.replace(', ', ' and ')} only\n"
+            self._send(Response(405, sentence.encode()), False, f"Allow: {allowed}\r\n")
             self._finish()
             return
-        response = self._server.answer(request.path)
+        if request.method == "POST":
+            response = self._server.obey(request, self._is_local())
+        else:
+            response = self._server.answer(request.path)
         keep = request.keep
         self._send(response, keep, head_only=request.method == "HEAD")
         if not keep:
             self._finish()
+
+    def _is_local(self) -> bool:
+        assert self._transport is not None
+        peer: Any = self._transport.get_extra_info("peername")
+        return isinstance(peer, tuple) and is_loopback(str(peer[0]).removeprefix("::ffff:"))
 
     def _refuse(self, refused: _Refused) -> None:
         event(_log, logging.WARNING, "request refused", status=refused.status, why=refused.why)
@@ -391,7 +447,9 @@ def _parse(head: bytes) -> _Request:
         raise _Refused(413, "a request has no body here")
     options = {option.strip() for option in headers.get(b"connection", b"").lower().split(b",")}
     keep = b"close" not in options if minor != b"0" else b"keep-alive" in options
-    return _Request(method.decode(), _path(target), keep)
+    order = headers.get(ORDER_HEADER.lower().encode(), b"").decode("ascii", "replace")
+    query = target.decode("ascii", "replace").partition("?")[2]
+    return _Request(method.decode(), _path(target), keep, query, order, b"origin" in headers)
 
 
 def _path(target: bytes) -> str:

@@ -12,7 +12,14 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 
 import msgspec
 
-from thence.telemetry.snapshot import LAG_BOUNDS_S, GroupNumbers, Lag, PeerNumbers, Snapshot
+from thence.telemetry.snapshot import (
+    LAG_BOUNDS_S,
+    GroupNumbers,
+    Lag,
+    MembershipNumbers,
+    PeerNumbers,
+    Snapshot,
+)
 
 if TYPE_CHECKING:
     from prometheus_client.core import Metric as Family
@@ -45,6 +52,19 @@ def _group(
     return Metric(name, kind, ("group",), help_, samples)
 
 
+def _elastic(
+    name: str, kind: Kind, help_: str, read: Callable[[MembershipNumbers], float]
+) -> Metric:
+    """Of groups whose members change; others have no such number."""
+
+    def samples(snapshot: Snapshot) -> Iterator[Sample]:
+        for group in snapshot.groups:
+            if group.membership is not None:
+                yield (group.name,), read(group.membership)
+
+    return Metric(name, kind, ("group",), help_, samples)
+
+
 def _peer(name: str, kind: Kind, help_: str, read: Callable[[PeerNumbers], float | None]) -> Metric:
     def samples(snapshot: Snapshot) -> Iterator[Sample]:
         for peer in snapshot.peers:
@@ -65,6 +85,13 @@ def _limits(snapshot: Snapshot) -> Iterator[Sample]:
     for group in snapshot.groups:
         for queue, limit in sorted(group.limits.items()):
             yield (group.name, queue), limit
+
+
+def _silences(snapshot: Snapshot) -> Iterator[Sample]:
+    for group in snapshot.groups:
+        for member in () if group.membership is None else group.membership.members:
+            if member.silence_s is not None:
+                yield (group.name, member.name), member.silence_s
 
 
 def _rejected(snapshot: Snapshot) -> Iterator[Sample]:
@@ -106,6 +133,24 @@ METRICS_TABLE: Final[tuple[Metric, ...]] = (
            lambda group: group.journal_bytes),
     Metric("thence_queue_limit", "gauge", ("group", "queue"),
            "How much of a queue may be filled before senders wait.", _limits),
+    _elastic("thence_view", "gauge", "Number of the present view of an elastic group.",
+             lambda membership: membership.view),
+    _elastic("thence_members", "gauge", "Members of the present view.",
+             lambda membership: len(membership.members)),
+    _elastic("thence_suspects", "gauge", "Members that do not answer, or are to be evicted.",
+             lambda membership: membership.suspects),
+    Metric("thence_member_silence_seconds", "gauge", ("group", "member"),
+           "Since the last sign of life of the member.", _silences),
+    _elastic("thence_minority", "gauge", "1 while too few members answer to change the members.",
+             lambda membership: int(membership.minority)),
+    _elastic("thence_out", "gauge", "1 once this node is no member any more.",
+             lambda membership: int(membership.out)),
+    _elastic("thence_view_changes_total", "counter", "Views that were installed here.",
+             lambda membership: membership.changes),
+    _elastic("thence_handovers_total", "counter", "States that this node handed to newcomers.",
+             lambda membership: membership.handovers),
+    _elastic("thence_newcomers", "gauge", "Nodes that wait to be let in, or for the state.",
+             lambda membership: membership.newcomers),
     _peer("thence_connected", "gauge", "1 while there is a connection to the peer.",
           lambda peer: int(peer.connected)),
     _peer("thence_bytes_sent_total", "counter", "Bytes sent to the peer.",

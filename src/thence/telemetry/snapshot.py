@@ -78,6 +78,54 @@ class PeerNumbers(msgspec.Struct, frozen=True, kw_only=True):
     """Smoothed round trip; None before it was measured."""
 
 
+class MemberNumbers(msgspec.Struct, frozen=True, kw_only=True):
+    """One member of an elastic group, seen from here."""
+
+    name: str
+    """As in ``a``, or ``a#2`` for a later incarnation."""
+    state: str
+    """``self``; ``up``; ``coming``: not known to have the state yet; ``suspected``: silent for
+    unusually long; ``condemned``: to be evicted."""
+    silence_s: float | None = None
+    """Since its last sign of life; None of this node itself."""
+    address: str = ""
+
+
+class MembershipNumbers(msgspec.Struct, frozen=True, kw_only=True):
+    """Who is in an elastic group, as its members agreed on it."""
+
+    view: int
+    """The number of the present view, the same at all members that have it."""
+    members: tuple[MemberNumbers, ...] = ()
+    """In order of seniority: the first that is not suspected coordinates."""
+    minority: bool = False
+    """Too few of them answer to let anybody in or out."""
+    leaving: bool = False
+    out: bool = False
+    """This node is no member any more."""
+    changes: int = 0
+    """Views that were installed here."""
+    handovers: int = 0
+    """States that this node handed to newcomers."""
+    newcomers: int = 0
+    """Nodes that wait to be let in, or for the state, as far as this node knows."""
+
+    @property
+    def suspects(self) -> int:
+        """Members that do not answer, or are to be evicted."""
+        return sum(each.state in ("suspected", "condemned") for each in self.members)
+
+
+class Joining(msgspec.Struct, frozen=True):
+    """A group that this node is on its way into."""
+
+    group: str
+    waiting_for: str
+    """Why it is not in yet, for people."""
+    received_bytes: int = 0
+    """Of the state, so far."""
+
+
 class GroupNumbers(msgspec.Struct, frozen=True, kw_only=True):
     """One group of this node."""
 
@@ -101,6 +149,8 @@ class GroupNumbers(msgspec.Struct, frozen=True, kw_only=True):
     lag: Lag = Lag()
     limits: dict[str, int] = {}
     """Of the queues above by the name of the field: ``{"outbox_bytes": 67108864, ...}``."""
+    membership: MembershipNumbers | None = None
+    """None: the group is not elastic."""
 
 
 class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
@@ -110,6 +160,7 @@ class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
     version: str = ""
     uptime_s: float = 0.0
     groups: tuple[GroupNumbers, ...] = ()
+    joining: tuple[Joining, ...] = ()
     peers: tuple[PeerNumbers, ...] = ()
     rejected: dict[str, int] = {}
     """Input that was refused, by reason."""
@@ -129,3 +180,11 @@ class Status(msgspec.Struct, frozen=True):
     ready: bool
     why: str
     snapshot: Snapshot
+
+
+class Evicting(msgspec.Struct, frozen=True):
+    """What ``POST /evict`` answers: that it is under way, not that it is done."""
+
+    accepted: bool
+    members: tuple[str, ...]
+    """Of the present view, the one to be evicted too."""

@@ -1,0 +1,200 @@
+"""A node that wants to join a group: it knocks at some member until it has the state.
+
+Pure, like the driver: time is an argument, and what is to be said is fetched (``told``).
+
+It asks one member at a time, again and again; when that one is gone or says nothing for a while it
+asks another.  All it has before it is let in is a *ticket*, drawn by chance: by it members know
+that two requests come from the same newcomer.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection
+from hashlib import sha256
+from typing import Final, TypeVar
+
+import msgspec
+
+from thence.client.secret import proof
+from thence.client.spool import Spool
+from thence.engine.restore import State
+from thence.errors import WireError
+from thence.wire import membership as said
+from thence.wire.frame import frame
+from thence.wire.membership import CouncilMessage, Head, Request
+from thence.wire.talk import COUNCIL
+
+KNOCK_S: Final = 0.5
+"""Time between two knocks."""
+PATIENCE_S: Final = 3.0
+"""A member that brings nothing for so long is left for another."""
+ENGINE_BYTES_MAX: Final = 1 << 32
+CONTACTS_KEPT_MAX: Final = 64
+
+T = TypeVar("T", Head, State)
+
+
+class Newcomer:
+    """One node on its way into one group."""
+
+    def __init__(
+        self, group: str, request: Request, now: float, secret: bytes | None = None,
+        spool: Spool | None = None,
+    ) -> None:  # fmt: skip
+        self.group = group
+        self.request = request
+        self._secret = secret
+        self.spool = spool or Spool()
+        """The application's state, once it is there."""
+        self.failed = ""
+        """Why it will never be let in."""
+        self.waiting_for = "nobody answers yet"
+        """Why it is not in yet, for people."""
+        self.contacts: dict[str, None] = {}
+        """Addresses of members that it was told of."""
+        self.head: Head | None = None
+        self.state: State | None = None
+        """There when everything is: then it is done."""
+        self._is_answered = False
+        self._provider = ""
+        self._nonces: dict[str, bytes] = {}
+        self._unproved: Counter[str] = Counter()  # knocks by peer, less the challenges to them
+        self._snapshot = 0
+        self._next = 0  # the piece that comes next
+        self._engine = bytearray()
+        self._digest = sha256()
+        self._knock_at = now
+        self._heard_at = now
+        self._out: list[tuple[str, bytes]] = []
+
+    @property
+    def is_done(self) -> bool:
+        """Whether all is there."""
+        return self.state is not None
+
+    @property
+    def received_bytes(self) -> int:
+        """Of the state, so far."""
+        return len(self._engine) + self.spool.bytes
+
+    def deadline(self) -> float | None:
+        """When ``tick`` is due; while nobody is connected, when somebody is."""
+        return None if self.is_done or self.failed or not self._provider else self._knock_at
+
+    def told(self) -> list[tuple[str, bytes]]:
+        """Frames to be sent, by peer."""
+        out, self._out = self._out, []
+        return out
+
+    def tick(self, now: float, peers: Collection[str]) -> None:
+        """Knock, if it is time; ``peers`` are connected."""
+        if self.is_done or self.failed or now < self._knock_at:
+            return
+        names = sorted(peers)
+        if not names:
+            self._provider = ""
+            return
+        self._knock_at = now + KNOCK_S
+        if self._provider not in peers or now >= self._heard_at + PATIENCE_S:
+            later = [name for name in names if name > self._provider]
+            self._provider = (later or names)[0]
+            self._heard_at = now
+        self._knock(self._provider)
+
+    def _knock(self, peer: str) -> None:
+        nonce, proved = self._nonces.get(peer, b""), b""
+        request = self.request
+        if nonce and self._secret is not None:
+            proved = proof(
+                self._secret, nonce, self.group, request.name, str(request.ticket), request.address
+            )
+        else:
+            self._unproved[peer] += 1
+        self._say(peer, said.Knock(request, nonce, proved, self._snapshot, self._next))
+
+    def missed(self, sentence: str) -> None:
+        """Somebody who was asked cannot be reached, or takes no newcomers; another may, and what
+        that one says is worth more."""
+        if not self._is_answered:
+            self.waiting_for = sentence
+
+    def _say(self, peer: str, message: CouncilMessage) -> None:
+        self._out.append((peer, frame(COUNCIL, said.encode(self.group, message))))
+
+    def hear(self, peer: str, message: CouncilMessage, now: float) -> None:
+        """A member says this.  WireError for nonsense."""
+        if peer != self._provider or self.is_done or self.failed:
+            return
+        self._is_answered = True
+        if isinstance(message, said.Challenge):
+            if self._secret is None:
+                self.failed = f"{peer} asks for the secret of the group: set membership.secret_file"
+            elif self._nonces.get(peer) != message.nonce:
+                self._nonces[peer] = message.nonce
+                self._unproved[peer] -= 1
+                self._knock(peer)
+            elif self._unproved[peer] > 0:  # it was said before the proof arrived
+                self._unproved[peer] -= 1
+            else:
+                self.failed = f"{peer} has another secret: compare membership.secret_file"
+        elif isinstance(message, said.Wait):
+            self.waiting_for = message.sentence
+            if len(self.contacts) < CONTACTS_KEPT_MAX:
+                self.contacts.update(dict.fromkeys(message.addresses))
+            self.contacts.pop(self.request.address, None)
+            if message.is_final:
+                self.failed = f"{peer}: {message.sentence}"
+        elif isinstance(message, said.Piece):
+            self._heard_at = now
+            self._piece(peer, message)
+
+    def _piece(self, peer: str, piece: said.Piece) -> None:
+        if piece.number == 0 and piece.snapshot != self._snapshot:
+            self._forget(piece.snapshot)
+        if piece.snapshot == self._snapshot and piece.number == self._next:
+            try:
+                self._take(piece)
+            except WireError:
+                self._forget(0)  # what was there is worth nothing
+                raise
+            self._next += 1
+        self._say(peer, said.PieceAck(self._snapshot, self._next))
+
+    def _forget(self, snapshot: int) -> None:
+        """Begin anew, with this snapshot."""
+        self._snapshot, self._next = snapshot, 0
+        self.head = None
+        self._engine.clear()
+        self._digest = sha256()
+        self.spool.clear()
+
+    def _take(self, piece: said.Piece) -> None:
+        if piece.kind == said.HEAD:
+            head = _decode(piece.data, Head)
+            member = head.view.member(head.slot)
+            mine = (self.request.name, self.request.ticket)
+            if head.view.fault() or member is None or (member.name, member.ticket) != mine:
+                raise WireError("the state is for somebody else")
+            self.head = head
+            self.waiting_for = f"the state comes from {self.head.provider}"
+            return
+        if piece.kind == said.END:
+            if self.head is None or piece.data != self._digest.digest():
+                raise WireError("the state is not what its provider sent")
+            self.state = _decode(bytes(self._engine), State)
+            return
+        self._digest.update(piece.data)
+        if piece.kind == said.ENGINE:
+            if len(self._engine) > ENGINE_BYTES_MAX:
+                raise WireError("the state of the engine has no end")
+            self._engine += piece.data
+        else:
+            self.spool.write(piece.data, piece.kind == said.CHUNK)
+
+
+def _decode(data: bytes, form: type[T]) -> T:
+    try:
+        return msgspec.msgpack.decode(data, type=form)
+    except (msgspec.MsgspecError, ValueError, RecursionError) as error:
+        raise WireError(f"not a {form.__name__.lower()}: {error}") from None

@@ -1,0 +1,235 @@
+"""One member of an elastic group: what it may send, whom it hears, how it ends."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from msgspec.structs import replace
+
+from tests.client.companies import (
+    MEMBERSHIP,
+    Company,
+    council,
+    elastic_of,
+    founders,
+    heard,
+    texts,
+)
+from tests.client.fakes import TIMING, hub_of, taken, turn
+from tests.client.greetings import greeted, refusal
+from thence.client.elastic import Elastic
+from thence.client.events import Evicted, Joined, Left
+from thence.engine.registry import ENGINES
+from thence.errors import LocalProtocolError, Removed
+from thence.wire import membership as said
+from thence.wire import talk
+
+CALM = replace(MEMBERSHIP, evict_s=0)
+"""Nobody is evicted for being silent."""
+
+
+# ---- what an application may do
+
+
+@pytest.mark.parametrize("how", [{"stream": "s"}, {"to": ["b"]}, {"ordered": False}, {"after": []}])
+def test_every_message_is_for_everyone_and_after_everything(how: dict[str, Any]):
+    with pytest.raises(LocalProtocolError, match="every message is for everyone"):
+        elastic_of().broadcast(b"x", 0.0, **how)
+
+
+def test_only_one_engine_has_members_that_change():
+    with pytest.raises(LocalProtocolError, match="engine graph has no members that change"):
+        Elastic("g", ENGINES["graph"], founders(), 0, 0.0, MEMBERSHIP, timing=TIMING)
+
+
+def test_one_who_is_leaving_sends_no_more_and_one_who_is_out_neither():
+    company = Company("ab")
+    b = company.drivers["b"]
+    b.leave(company.now)
+    with pytest.raises(Removed, match="b is leaving g"):
+        b.broadcast(b"x", company.now)
+    company.go(1.0)
+    assert b.is_out
+    with pytest.raises(Removed, match="b is no member of g any more: join again"):
+        b.broadcast(b"x", company.now)
+    with pytest.raises(Removed):
+        b.broadcast_many([b"x"], company.now)
+
+
+def test_who_is_out_evicts_nobody():
+    company = Company("abc")
+    b = company.drivers["b"]
+    b.leave(company.now)
+    company.go(1.0)
+    with pytest.raises(Removed):
+        b.evict("a", False, company.now)
+
+
+@pytest.mark.parametrize(
+    ("name", "sentence"),
+    [("x", "x is no member of g; members are a, b, c"), ("a", "a is this node itself")],
+)
+def test_only_other_members_can_be_evicted(name: str, sentence: str):
+    with pytest.raises(LocalProtocolError, match=sentence):
+        elastic_of().evict(name, False, 0.0)
+
+
+def test_a_member_can_be_evicted_though_it_answers_and_is_told_what_was_not_accepted():
+    company = Company("abc")
+    c = company.drivers["c"]
+    company.break_off("a", "c")
+    company.break_off("b", "c")
+    late = c.broadcast(b"nobody has it", company.now)
+    company.drivers["b"].evict("c", False, company.now)
+    company.go(1.0, takes=False)
+    assert company.members("a") == company.members("b") == ["a", "b"]
+    company.connect("c", "a", company.now)
+    company.go(0.5, takes=False)
+    events = [event for event in taken(c, company.now) if isinstance(event, Evicted)]
+    assert [(event.member, event.rejected) for event in events] == [("c", (late,))]
+
+
+# ---- coming and going
+
+
+def test_changes_reach_the_application_among_the_messages():
+    company = Company("ab")
+    a, b = company.drivers["a"], company.drivers["b"]
+    company.knock("j", "a")
+    company.go(0.3, takes=False)
+    b.broadcast(b"x", company.now)
+    company.go(0.3, takes=False)
+    assert [type(event) for event in taken(a, company.now)][:1] == [Joined]
+    company.go(0.5)
+    company.enter("j")
+    company.connect("j", "b", company.now)
+    company.go(0.5)
+    b.leave(company.now)
+    company.go(0.1, takes=False)
+    company.go(0.9, takes=False)
+    assert [event.member for event in taken(a, company.now) if isinstance(event, Left)] == ["b"]
+
+
+def test_one_has_left_only_when_enough_of_the_others_know():
+    e = elastic_of("e", "abcde")
+    e.leave(0.0)
+    left = e.council.view.next({4: (0, False)})
+    e.hear("a", said.Installed(left), 0.0, False)
+    assert e.is_out
+    assert not e.has_left
+    e.hear("b", said.Beat(0), 0.1, False)
+    assert not e.has_left, "b does not know it"
+    e.hear("b", said.Installed(left), 0.2, False)
+    assert e.has_left, "half with the first of them"
+
+
+def test_nobody_waits_for_a_former_member_to_have_something():
+    company = Company("abc")
+    company.crash("c")
+    tag = company.drivers["a"].broadcast(b"x", company.now)
+    company.go(0.5)
+    assert not company.drivers["a"].is_stable(tag)
+    company.go(4.0)
+    assert company.members("a") == ["a", "b"]
+    assert company.drivers["a"].is_stable(tag)
+
+
+def test_a_group_of_one_goes_on_after_everybody_left():
+    company = Company("ab")
+    company.drivers["b"].leave(company.now)
+    company.go(1.0)
+    a = company.drivers["a"]
+    tag = a.broadcast(b"x", company.now)
+    company.go(0.5)
+    assert a.is_stable(tag)
+    assert not len(a.exchange.outbox)
+
+
+# ---- a frozen member
+
+
+def freeze(company: Company, name: str, *, who: str) -> None:
+    """A coordinator that the others will not follow freezes a member at ``who``."""
+    driver = company.drivers[who]
+    slot = driver.council.view.named(name)
+    assert slot is not None
+    driver.council.receive(0, said.Prepare(driver.council.view.num, (5, 0), (slot.slot,)), 0.0)
+
+
+def test_data_of_a_frozen_member_is_ignored_and_comes_again_when_it_is_called_off():
+    company = Company("abc", membership=CALM)
+    b, c = company.drivers["b"], company.drivers["c"]
+    freeze(company, "c", who="b")
+    assert b.council.frozen == {2}
+    c.broadcast(b"while frozen", company.now)
+    company.run(company.now)
+    assert texts(b, company.now) == []
+    company.go(2.0, takes=False)
+    assert b.council.frozen == set(), "a view without a change calls it off"
+    assert company.members("b") == ["a", "b", "c"]
+    company.connect("b", "c", company.now)  # it began anew
+    company.go(1.0, takes=False)
+    assert texts(b, company.now) == [b"while frozen"]
+
+
+# ---- connections
+
+
+def opening(hub: Any, **changed: Any) -> tuple[int, bytes]:
+    fields = {
+        "channel": 0, "group": "g", "engine": "tagged", "members": (), "have": 0, "limit": 100,
+        "limit_bytes": 1 << 20, "stability": True, "member": "b", "peer": "a",
+    }  # fmt: skip
+    made = talk.open_group(talk.Open(**(fields | changed)))
+    return talk.OPEN, made[5:]
+
+
+def test_an_opening_of_a_member_is_live():
+    driver = elastic_of()
+    hub = hub_of("a", driver)
+    hub.received(greeted(hub), [opening(hub)], 0.0)
+    assert driver.connected == ["b"]
+
+
+@pytest.mark.parametrize("changed", [{"member": "b#2"}, {"peer": "a#2"}, {"member": "x"}])
+def test_an_opening_of_or_for_another_incarnation_is_not_live_and_told_the_view(
+    changed: dict[str, Any],
+):
+    driver = elastic_of()
+    hub = hub_of("a", driver)
+    connection = greeted(hub)
+    connection.said()
+    hub.received(connection, [opening(hub, **changed)], 0.0)
+    turn(hub)
+    assert driver.connected == []
+    assert connection.closed is None
+    assert said.Installed(driver.council.view) in heard(connection)
+
+
+@pytest.mark.parametrize("changed", [{"engine": "graph"}, {"stability": False}])
+def test_another_engine_or_stability_is_refused(changed: dict[str, Any]):
+    hub = hub_of("a", elastic_of())
+    connection = greeted(hub)
+    hub.received(connection, [opening(hub, **changed)], 0.0)
+    assert refusal(connection)[0] == talk.DIFFERENT_GROUP
+
+
+def test_founders_that_were_told_other_members_refuse_each_other_with_a_clear_sentence():
+    driver = elastic_of()
+    hub = hub_of("a", driver)
+    connection = greeted(hub)
+    theirs = said.Installed(founders("abd"))
+    hub.received(connection, [opening(hub), council(theirs)], 0.0)
+    code, sentence = refusal(connection)
+    assert code == talk.NONSENSE
+    assert sentence == "a view that cannot be: another view 0: a, b, d there, a, b, c here"
+
+
+def test_founders_tell_each_other_their_members():
+    driver = elastic_of()
+    hub = hub_of("a", driver)
+    connection = greeted(hub)
+    hub.received(connection, [opening(hub)], 0.0)
+    turn(hub)
+    assert said.Installed(founders()) in heard(connection)

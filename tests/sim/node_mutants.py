@@ -25,7 +25,7 @@ class Mutant(msgspec.Struct, frozen=True):
     name: str
     """What is wrong then."""
     where: str
-    """``module:Class.method`` below thence.client."""
+    """``module:Class.method`` below thence.client; with a dot in it, the module below thence."""
     old: str
     new: str
     seen_in: str
@@ -39,7 +39,8 @@ class NotOnceError(Exception):
 def plant(patch: pytest.MonkeyPatch, mutant: Mutant) -> None:
     """Make the mistake until the patch is undone."""
     module_name, _, path = mutant.where.partition(":")
-    module = importlib.import_module(f"thence.client.{module_name}")
+    below = "thence" if "." in module_name else "thence.client"
+    module = importlib.import_module(f"{below}.{module_name}")
     owner_name, _, method = path.rpartition(".")
     # A method may stand in a class that this one is made of.
     owner = next(each for each in getattr(module, owner_name).__mro__ if method in vars(each))
@@ -76,7 +77,7 @@ MUTANTS = (
         "    for driver in self.drivers.values():\n        driver.exchange.written()\n"
         "        for link in self.by_peer.values():\n"
         "            if driver in link.channels.values():\n"
-        "                slot = driver.members.slot(link.peer)\n"
+        "                slot = link.slots[driver.group]\n"
         "                for out in driver.frames(slot, link.opened[driver.group], False, now):\n"
         "                    link.connection.send(out)\n"
         "        try:\n            driver.commit(now)",
@@ -88,7 +89,7 @@ MUTANTS = (
     ),
     Mutant(
         "drivers are not told that a connection is gone", "hub:Hub.closed",
-        "driver.closed(driver.members.slot(link.peer), reason)", "pass", "breaks",
+        "driver.closed(link.slots[driver.group], reason)", "pass", "breaks",
     ),
     # ---- driver
     Mutant(
@@ -101,19 +102,18 @@ MUTANTS = (
         "self.announce(now)", "pass", "joined",
     ),
     Mutant(
-        "a checkpoint leaves out what waits for the application", "driver:Driver._checkpoint",
+        "a checkpoint leaves out what waits for the application", "driver:Driver._unconfirmed",
         "unconfirmed += [entry for entry in self.queue if self.is_delivery(entry)]", "pass",
         "every commit",
     ),
     Mutant(
-        "a checkpoint leaves out what was taken and not confirmed", "driver:Driver._checkpoint",
+        "a checkpoint leaves out what was taken and not confirmed", "driver:Driver._unconfirmed",
         "for _, kind, tag in self._open_events if kind == DELIVERY",
         "for _, kind, tag in self._open_events if kind == -1", "every commit",
     ),
     Mutant(
-        "a checkpoint has what waits before what was taken", "driver:Driver._checkpoint",
-        "ledger.checkpoint(outbox.first, kept, have, unconfirmed, position)",
-        "ledger.checkpoint(outbox.first, kept, have, unconfirmed[::-1], position)", "every commit",
+        "a checkpoint has what waits before what was taken", "driver:Driver._unconfirmed",
+        "return unconfirmed", "return unconfirmed[::-1]", "every commit",
     ),
     Mutant(
         "a broadcast does not confirm what was taken", "driver:Driver._make_room",
@@ -129,13 +129,13 @@ MUTANTS = (
     ),
     Mutant(
         "stable events come before deliveries after a restart", "driver:Driver._resume",
-        "    for tag in recovered.ready:",
+        "    for entry in recovered.ready:",
         "    self.queue.extend((STABLE_EVENT, tag) for tag in recovered.told)\n"
-        "    recovered.told = []\n    for tag in recovered.ready:", "confirms",
+        "    recovered.told = []\n    for entry in recovered.ready:", "confirms",
     ),
     Mutant(
         "what waited before a crash is not counted as held", "driver:Driver._resume",
-        "self.exchange.hold(tag.origin, tag.payload)", "pass", "confirms",
+        "self.exchange.hold(entry.origin, entry.payload)", "pass", "confirms",
     ),
     Mutant(
         "a node whose journal failed goes on sending", "driver:Driver.frames",
@@ -175,41 +175,41 @@ MUTANTS = (
     ),
     Mutant(
         "what is held back is not in a checkpoint", "ledger:Ledger.checkpoint",
-        "*map(message_of, ready), *pending]", "*map(message_of, ready)]", "every commit",
+        "*map(_item, ready), *pending]", "*map(_item, ready)]", "every commit",
     ),
     Mutant(
         "a commit does not say how long the trace is", "ledger:Ledger.commit",
         "self._append(Mark(position))", "pass", "never",
     ),
     Mutant(
-        "what was not confirmed does not come again", "ledger:_Recovery.go",
+        "what was not confirmed does not come again", "recovery:Recovery.go",
         "found.ready = list(self.ready.values())", "found.ready = []", "confirms",
     ),
     Mutant(
-        "stable events that were not confirmed do not come again", "ledger:_Recovery.go",
+        "stable events that were not confirmed do not come again", "recovery:Recovery.go",
         "[tag for tag in self.stable.values() if tag.gone < 0]", "[]", "confirms",
     ),
     Mutant(
-        "known events come again after stable ones", "ledger:_Recovery.go",
+        "known events come again after stable ones", "recovery:Recovery.go",
         "if tag.gone < 0 and tag.packed not in self.known", "if tag.packed not in self.known",
         "known",
     ),
     Mutant(
-        "it is forgotten how much of a peer is there", "ledger:_Recovery._carry_out",
+        "it is forgotten how much of a peer is there", "recovery:Recovery._carry_out",
         "self.found.have[entry.slot] = entry.number + len(codec.messages_of(batch)) - 1", "pass",
         "never",
     ),
     Mutant(
-        "a checkpoint is read without what is there of peers", "ledger:_Recovery._begin",
+        "a checkpoint is read without what is there of peers", "recovery:Recovery._begin",
         "found.have, found.position = made.have, made.position",
         "found.position = made.position", "every commit",
     ),
     Mutant(
-        "own messages are not sent again after a crash", "ledger:_Recovery._send",
+        "own messages are not sent again after a crash", "recovery:Recovery._send",
         "self.found.outbox.append(encoded)", "pass", "never",
     ),
     Mutant(
-        "own dots are used twice", "ledger:_Recovery._send",
+        "own dots are used twice", "recovery:Recovery._send",
         "client.sent = tag.packed", "pass", "never",
     ),
     # ---- exchange, flow, outbox

@@ -30,7 +30,10 @@ class Weather(msgspec.Struct, frozen=True):
 class LinkPipe:
     """One end of a connection: a link and its timer."""
 
-    def __init__(self, socket: Socket, peer: str, link: Link, dialled: bool) -> None:
+    def __init__(
+        self, socket: Socket, peer: str, link: Link, dialled: bool, label: str = ""
+    ) -> None:
+        self._label = label or peer
         self.socket = socket
         self.owner = socket.owner
         self.world = self.owner.world
@@ -111,7 +114,7 @@ class LinkPipe:
             self.announced = True
             self.world.pipes = [pipe for pipe in self.world.pipes if pipe.open]
             self.world.pipes.append(self)
-            self.owner.turn(lambda now: self.owner.hub.connected(self, self.peer.name, now))
+            self.owner.turn(lambda now: self.owner.hub.connected(self, self._label, now))
 
     def _over(self) -> None:
         self.socket.forget(self)
@@ -119,7 +122,7 @@ class LinkPipe:
         reason = self.link.failed or "closed by the peer"
         if not self.announced:
             self.announced = True
-            self.owner.turn(lambda now: self.owner.hub.unreachable(self.peer.name, reason, now))
+            self.owner.turn(lambda now: self.owner.hub.unreachable(self._label, reason, now))
         elif was_open:
             self.owner.turn(lambda now: self.owner.hub.closed(self, reason, now))
 
@@ -140,11 +143,12 @@ class Socket:
         """Whether its process runs."""
         return self.owner.is_up and self.owner.life == self.life
 
-    def dial(self, peer: Owner) -> None:
-        """Begin to connect; the hub is told how it ends."""
+    def dial(self, peer: Owner, label: str = "") -> None:
+        """Begin to connect; the hub is told how it ends.  ``label``: what it calls the peer, if
+        not by its name."""
         connection = self.world.chance.getrandbits(64)
         link = Link(connection, self.world.now, dialled=True, options=self._options)
-        self._pipes[link.connection] = pipe = LinkPipe(self, peer.name, link, True)
+        self._pipes[link.connection] = pipe = LinkPipe(self, peer.name, link, True, label)
         pipe.pump()
 
     def forget(self, pipe: LinkPipe) -> None:
@@ -156,7 +160,9 @@ class Socket:
         world, weather = self.world, self.weather
         for _ in range(2 if world.chance.random() < weather.duplicate else 1):
             if world.chance.random() >= weather.loss and not world.is_cut(self.owner.name, to):
-                delay = world.latency() + world.chance.random() * weather.jitter_s
+                delay = (
+                    world.latency(self.owner.name, to) + world.chance.random() * weather.jitter_s
+                )
                 world.after(delay, world.owner(to).datagram, (self.owner.name, datagram))
 
     def arrive(self, sender: str, datagram: bytes) -> None:

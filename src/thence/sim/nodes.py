@@ -16,8 +16,6 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable
-from heapq import heappop, heappush
-from random import Random
 from typing import Any
 
 import msgspec
@@ -32,6 +30,7 @@ from thence.sim.node import Part, SimNode
 from thence.sim.node_options import TIMING, NodesOptions
 from thence.sim.node_view import Broken, Payloads
 from thence.sim.pipes import Owner
+from thence.sim.stage import Stage
 from thence.trace.check import check_run
 from thence.trace.columns import gather_runs
 from thence.trace.record import END, Record, RunInfo, record_to_json
@@ -44,21 +43,15 @@ WORDS_PER_NODE_MAX = 40
 """Metadata of a drained node, for each member."""
 
 
-class World:
+class World(Stage):
     """Nodes, the connections between them, and what befalls them."""
 
     def __init__(self, options: NodesOptions) -> None:
+        super().__init__(options.seed, options.latency_s)
         self.options = options
-        self.chance = Random(options.seed)
-        self.now = 0.0
-        self._planned = 0
-        self._queue: list[tuple[float, int, Callable[[Any], object], Any]] = []
         self.names = node_names(options.nodes)
-        self.cut: frozenset[str] = frozenset()
-        """One side of a partition; empty when there is none."""
         self.calm = False
         self._closing = False
-        self.pipes: list[Any] = []
         self.nodes = {name: SimNode(self, name, options) for name in self.names}
         self.groups: dict[str, list[str]] = {}
         self.payloads: dict[str, Payloads] = {}
@@ -76,25 +69,6 @@ class World:
             part = Part(self.nodes[name], group, members, self.payloads[group])
             self.nodes[name].parts[group] = part
 
-    # ---- time and chance -------------------------------------------------------------------------
-
-    def at(self, time: float, action: Callable[[Any], object], argument: Any) -> None:
-        """Plan something."""
-        self._planned += 1
-        heappush(self._queue, (max(time, self.now), self._planned, action, argument))
-
-    def after(self, delay: float, action: Callable[[Any], object], argument: Any) -> None:
-        """Plan something for later."""
-        self.at(self.now + delay, action, argument)
-
-    def latency(self) -> float:
-        """How long something travels."""
-        return self.options.latency_s * (0.2 + self.chance.expovariate(1.0))
-
-    def is_cut(self, a: str, b: str) -> bool:
-        """Whether a partition is between them."""
-        return (a in self.cut) != (b in self.cut)
-
     def owner(self, name: str) -> Owner:
         """The node of that name."""
         return self.nodes[name]
@@ -109,7 +83,7 @@ class World:
     def run(self) -> World:
         """Everything, to the end; Broken when a promise was not kept."""
         self._plan()
-        self._go(until=self.busy_s + 1.0)
+        self.go(until=self.busy_s + 1.0)
         self.finish()
         self.judge()
         return self
@@ -134,7 +108,7 @@ class World:
             (options.kills, self._any(SimNode.kill)),
             (options.crashes, self._any(_crash_soon)),
             (options.fails, self._any(_fail_soon)),
-            (options.breaks, self._snap),
+            (options.breaks, self.snap),
             (options.partitions, self._split),
         ):
             for _ in range(count):
@@ -149,25 +123,8 @@ class World:
     def _any(self, action: Callable[[SimNode], None]) -> Callable[[Any], None]:
         return lambda _: action(self.nodes[self.chance.choice(self.names)])
 
-    def _snap(self, _: Any) -> None:
-        there = [pipe for pipe in self.pipes if pipe.open and pipe.owner.is_up]
-        if there:
-            self.chance.choice(there).snap("it broke")
-
     def _split(self, _: Any) -> None:
-        count = self.chance.randrange(1, len(self.names))
-        self.cut = frozenset(self.chance.sample(self.names, count))
-        self.after(0.1 + self.chance.random() * 1.5, self._heal, self.cut)
-
-    def _heal(self, which: Any) -> None:
-        if self.cut == which:
-            self.cut = frozenset()
-
-    def _go(self, until: float) -> None:
-        while self._queue and self._queue[0][0] <= until:
-            self.now, _, action, argument = heappop(self._queue)
-            action(argument)
-        self.now = until
+        self.split(self.names, 1.5)
 
     def finish(self) -> None:
         """No more faults; run until everything has arrived and was told."""
@@ -179,7 +136,7 @@ class World:
             node.start()
         quiet = 0
         for _ in range(STEPS_MAX):
-            self._go(self.now + STEP_S)
+            self.go(self.now + STEP_S)
             for node in self.nodes.values():
                 node.drain()
             lacks = self.lacks()

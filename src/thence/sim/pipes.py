@@ -27,7 +27,7 @@ class Net(Protocol):
 
     def at(self, time: float, action: Callable[[Any], object], argument: Any) -> None: ...
     def after(self, delay: float, action: Callable[[Any], object], argument: Any) -> None: ...
-    def latency(self) -> float: ...
+    def latency(self, a: str = "", b: str = "") -> float: ...
     def is_cut(self, a: str, b: str) -> bool: ...
     def owner(self, name: str) -> Owner: ...
 
@@ -70,7 +70,9 @@ class Pipe:
         """Bytes for the other end."""
         if self.open:
             self.owner.leaves(self, data)
-            self._last = max(self._last, self.world.now + self.world.latency())
+            self._last = max(
+                self._last, self.world.now + self.world.latency(self.owner.name, self.peer.name)
+            )
             self.world.at(self._last, self.other.arrive, data)
 
     def trust(self) -> None:
@@ -115,16 +117,17 @@ class Pipe:
         self.world.after(0.01, self.other.lose, "the peer was killed")
 
 
-def connect(owner: Owner, peer: Owner) -> None:
-    """Dial: at once there or not."""
+def connect(owner: Owner, peer: Owner, label: str = "") -> None:
+    """Dial: at once there or not.  ``label``: what the hub calls it, if not by its name."""
     world = owner.world
+    known = label or peer.name
     if not peer.is_up or world.is_cut(owner.name, peer.name):
-        owner.turn(lambda now: owner.hub.unreachable(peer.name, "nobody answers", now))
+        owner.turn(lambda now: owner.hub.unreachable(known, "nobody answers", now))
         return
     near, far = Pipe(owner, peer, True), Pipe(peer, owner, False)
     near.other, far.other = far, near
     world.pipes = [pipe for pipe in world.pipes if pipe.open]
     world.pipes.append(near)
-    owner.turn(lambda now: owner.hub.connected(near, peer.name, now))
+    owner.turn(lambda now: owner.hub.connected(near, known, now))
     if peer.is_up:
         peer.turn(lambda now: peer.hub.connected(far, "", now))

@@ -1,0 +1,65 @@
+"""Whole nodes whose members come, go and crash, under everything that can befall them."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.seeds import seeds
+from tests.sim.elastic_classes import CLASSES, options_of
+from tests.sim.elastic_mutants import MUTANTS, first_failure
+from tests.sim.node_mutants import Mutant, plant
+from thence.sim.elastic import run_elastic
+
+PLAIN_SEEDS = 2
+SOAK_SEEDS = range(10_000, 20_000)
+MUTANT_SEEDS = range(60)
+
+
+@pytest.mark.parametrize("name", CLASSES)
+def test_members_agree_and_nothing_is_lost(name: str):
+    for seed in seeds(PLAIN_SEEDS):
+        run_elastic(options_of(name, seed))
+
+
+@pytest.mark.soak
+@pytest.mark.timeout(0)
+@pytest.mark.parametrize("name", CLASSES)
+def test_members_agree_and_nothing_is_lost_for_long(name: str, capsys: pytest.CaptureFixture[str]):
+    happened: dict[str, int] = {}
+    for seed in SOAK_SEEDS:
+        world = run_elastic(options_of(name, seed))
+        for what, count in world.counts.items():
+            happened[what.partition(":")[0]] = happened.get(what.partition(":")[0], 0) + count
+        happened["views"] = happened.get("views", 0) + len(world.views)
+    with capsys.disabled():
+        print(f"\n{name}: {len(SOAK_SEEDS)} runs, {happened}")
+
+
+@pytest.mark.parametrize("mutant", MUTANTS, ids=lambda mutant: mutant.name)
+def test_a_bug_put_in_is_found(mutant: Mutant, monkeypatch: pytest.MonkeyPatch):
+    plant(monkeypatch, mutant)
+    assert first_failure(mutant, MUTANT_SEEDS) is not None
+
+
+def test_a_run_is_the_same_again():
+    options = options_of("everything", 3)
+    assert run_elastic(options).digest() == run_elastic(options).digest()
+
+
+@pytest.mark.parametrize(
+    ("name", "seed"),
+    [
+        # An opening that was meant for the former incarnation of a node.
+        ("loss", 134),
+        # One that is out learned of later views, with slots that it does not know.
+        ("tight", 159),
+        ("large", 113),
+        # An old knock reached a member after the newcomer had the state from another.
+        ("contacts crash", 100),
+        # The dead knew a view that nobody else knew.
+        ("pair", 0),
+        ("everything", 37),
+    ],
+)
+def test_runs_that_failed_once(name: str, seed: int):
+    run_elastic(options_of(name, seed))

@@ -272,6 +272,11 @@ def test_a_bad_certificate_is_one_sentence(tmp_path: Path, capsys: Capture):
         (["--name", "a", "--nope"], "--nope"),
         (["--name", "a", "--retries", "many"], "--retries is 'many'"),
         (["--name", "a", "--debug", "nope"], "--debug"),
+        (
+            ["--name", "d", "--join", "mem://a", "--peer", "b=mem://b"],
+            "membership.join and peers do not go together",
+        ),
+        (["--name", "d", "--elastic", "--engine", "vector"], "whose members cannot change"),
     ],
 )
 def test_settings_it_cannot_use_are_one_sentence(

@@ -100,7 +100,7 @@ def cells(block: str) -> list[str]:
 def test_the_tables_show_every_number():
     shown = text(Status(True, "", example_snapshot()))
     blocks = shown.split("\n\n")
-    assert [len(block.strip("\n").split("\n")) for block in blocks] == [1, 3, 3, 1]
+    assert [len(block.strip("\n").split("\n")) for block in blocks] == [1, 3, 1, 2, 5, 3, 1]
     header, *rows = cells(blocks[1])
     assert header == (
         "group engine sent delivered stable held back waiting for unstable lag ms p50 p99 "
@@ -110,11 +110,23 @@ def test_the_tables_show_every_number():
         "main tagged 101 102 103 104 c 105 5 >10,000 106/65,536 10,700 108/200 10,900",
         "side vector 201 0 0 0 - 0 - - 0 0 0 0",
     ]
-    assert cells(blocks[2])[1:] == [
+    assert blocks[2] == ("joining other: the members agree on it; 1,234,567 bytes received")
+    assert cells(blocks[3]) == [
+        "elastic view members suspected state changes handed over newcomers",
+        "main 501 4 2 minority 502 503 504",
+    ]
+    assert cells(blocks[4]) == [
+        "member group state silent s address",
+        "a main this node - tcp://127.0.0.1:7000",
+        "b main up 0.2 -",
+        "c#2 main suspected 6.5 -",
+        "d main to be evicted 31.5 -",
+    ]
+    assert cells(blocks[5])[1:] == [
         "b yes 301,000 302,000 303 306 304 305 12.5 tcp://127.0.0.1:7001",
         "c no 0 0 0 0 0 0 - tcp://127.0.0.1:7002",
     ]
-    assert blocks[3] == "refused: bad-seq 402, duplicate 401\n"
+    assert blocks[6] == "refused: bad-seq 402, duplicate 401\n"
     assert len({len(line) for line in blocks[1].split("\n")}) == 1  # aligned
 
 

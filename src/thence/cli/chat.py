@@ -12,11 +12,11 @@ import os
 import threading
 from typing import Any, Final
 
+from thence.cli.members import enter, fate, sentence
 from thence.cli.process import Stop, run, settings_of, with_settings
-from thence.client.events import Connected, Delivered, Disconnected, Stable
-from thence.client.group import Group
+from thence.client.events import Connected, Delivered, Disconnected, Event, Stable
 from thence.client.node import Node
-from thence.errors import Full, LocalProtocolError, UnusableInputError
+from thence.errors import Full, LocalProtocolError, Removed, UnusableInputError
 
 LINE_BYTES_MAX: Final = 64 * 1024
 LINES_AHEAD: Final = 64
@@ -38,7 +38,8 @@ def command(**settings: Any) -> int:
     """Talk in a group: a line you type is broadcast; `@b,c text` goes to some; /help has the rest.
 
     Each line is shown with its dot and with what it is concurrent with. Works in a pipe too: it
-    leaves at the end of its input, once the others have what was sent.
+    leaves at the end of its input, once the others have what was sent. With --elastic it founds a
+    group that others may join; with --join URL it joins one.
     """
     given = {name: value for name, value in settings.items() if value is not None}
     config = settings_of({"log_level": QUIET} | given)
@@ -48,17 +49,17 @@ def command(**settings: Any) -> int:
         raise UnusableInputError("chat compares tags, which only the engine tagged can")
 
     async def main(node: Node, stop: Stop) -> int:
-        (group,) = node.groups.values()
-        return await Chat(group).talk(stop)
+        return await Chat(node).talk(stop)
 
-    return run(config, main)
+    return run(config, main, say=Chat.say)
 
 
 class Chat:
     """One conversation."""
 
-    def __init__(self, group: Group) -> None:
-        self._group = group
+    def __init__(self, node: Node) -> None:
+        self._node = node
+        (self._group,) = node.groups.values()
         self._recent: list[Any] = []
         """Tags of lines that are not stable: only with these can a new one be concurrent."""
 
@@ -66,7 +67,7 @@ class Chat:
         """Until the input ends, somebody says /quit, or the process is told to stop."""
         group = self._group
         names = ", ".join(name for name in group.members if name != group.node)
-        self._say(f"you are {group.node}; with you: {names or 'nobody'}; /help tells what to type")
+        self.say(f"you are {group.node}; with you: {names or 'nobody'}; /help tells what to type")
         lines: asyncio.Queue[str | None] = asyncio.Queue()
         reader = Reader(asyncio.get_running_loop(), lines)
         reader.start()
@@ -83,21 +84,37 @@ class Chat:
             for task in tasks:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
-        group.on_deliver(self._show)  # what still comes while it drains is shown too
+        if not self._group.is_out:  # what still comes while it drains is shown too
+            self._group.on_event(self._tell)
+            self._group.on_deliver(self._show)
         return 0
 
     # ---- what others say ------------------------------------------------------------------------
 
     async def _listen(self) -> None:
-        async for event in self._group.events():
-            if isinstance(event, Delivered):
-                self._show(event.tag)
-            elif isinstance(event, Stable):
-                self._recent = [tag for tag in self._recent if tag != event.tag]
-            elif isinstance(event, Connected):
-                self._say(f"{event.member} is here")
-            elif isinstance(event, Disconnected):
-                self._say(f"{event.member} is away: {event.reason}")
+        while True:
+            async for event in self._group.events():
+                if isinstance(event, Delivered):
+                    self._show(event.tag)
+                elif isinstance(event, Stable):
+                    self._recent = [tag for tag in self._recent if tag != event.tag]
+                else:
+                    self._tell(event)
+            if not self._node.config.membership.rejoin:
+                raise Removed(fate(self._group))
+            self.say(f"{fate(self._group)}; it joins again")
+            self._recent = []  # the tags of another life
+            self._group = await enter(self._node, self._group.name, self.say, is_again=True)
+            self.say(f"you are {self._group.node} now")
+
+    def _tell(self, event: Event) -> None:
+        """Who comes and goes."""
+        if isinstance(event, Connected):
+            self.say(f"{event.member} is here")
+        elif isinstance(event, Disconnected):
+            self.say(f"{event.member} is away: {event.reason}")
+        elif text := sentence(event):
+            self.say(text)
 
     def _show(self, tag: Any) -> None:
         """A line, and what it is concurrent with."""
@@ -109,7 +126,7 @@ class Chat:
             note = f"   (concurrent with {', '.join(beside[-SHOWN_MAX:])}{more})"
         text = printable(tag.payload.decode("utf-8", "replace"))
         whom = ", ".join(self._group.members[slot] for slot in tag.to)
-        name = self._group.members[tag.origin]
+        name = tag.dot.node.partition("/")[0]
         print(f"[{tag}] {name}{' to ' + whom if whom else ''}: {text}{note}", flush=True)
 
     # ---- what this one says ---------------------------------------------------------------------
@@ -123,7 +140,7 @@ class Chat:
             try:
                 await self._carry_out(text)
             except (LocalProtocolError, Full) as error:
-                self._say(str(error))
+                self.say(str(error))
 
     async def _carry_out(self, text: str) -> None:
         if not text:
@@ -132,7 +149,7 @@ class Chat:
             asked, *_ = text.split()
             known = {"/who": self._who, "/waiting": self._waiting, "/help": self._help}
             tell = known.get(asked)
-            self._say(f"there is no {asked}\n{HELP}" if tell is None else tell())
+            self.say(f"there is no {asked}\n{HELP}" if tell is None else tell())
         elif text.startswith("@"):
             names, _, rest = text[1:].partition(" ")
             if not rest.strip():
@@ -157,6 +174,8 @@ class Chat:
     def _who(self) -> str:
         group = self._group
         state = dict.fromkeys(group.connected, "connected") | {group.node: "you"}
+        if group.is_elastic:
+            state |= dict.fromkeys(group.suspects, "suspected")
         return "\n".join(f"{name}  {state.get(name, 'away')}" for name in group.members)
 
     def _waiting(self) -> str:
@@ -169,7 +188,7 @@ class Chat:
         return "\n".join(lines)
 
     @staticmethod
-    def _say(text: str) -> None:
+    def say(text: str) -> None:
         """What the chat says itself; no line of a member begins with a star."""
         print("\n".join(f"* {printable(line)}" for line in text.splitlines()), flush=True)
 

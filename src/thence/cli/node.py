@@ -4,18 +4,24 @@ from __future__ import annotations
 
 import asyncio
 import random
+from collections.abc import Callable, Coroutine
 from typing import Annotated, Any
 
 from cyclopts import Parameter
 
+from thence.cli.members import enter, fate, log_change
 from thence.cli.process import Stop, run, settings_of, with_settings
+from thence.client.events import Event, Evicted
 from thence.client.group import Group
 from thence.client.node import Node
-from thence.errors import UnusableInputError
+from thence.errors import Removed, UnusableInputError
 from thence.message import PAYLOAD_BYTES_MAX
 
 YIELD_MESSAGES = 16
 """A workload without pauses lets others have their turn after so many messages."""
+
+Work = Callable[[Group, int], Coroutine[Any, Any, None]]
+"""Sends what is to be sent in a group, of which so much was sent before."""
 
 
 @with_settings
@@ -32,8 +38,11 @@ def command(
     """Run one node until SIGTERM or SIGINT, which it obeys once its peers have what it sent.
 
     It takes what others send and, with --send, broadcasts messages once all members are connected.
-    A second signal stops it at once. Exit code 0 in order, 1 the node could not go on, 2 unusable
-    settings.
+    A second signal stops it at once. Exit code 0 in order, 1 the node could not go on, was not let
+    in or was evicted, 2 unusable settings.
+
+    With --elastic it founds a group that others may join; with --join URL it joins one, and leaves
+    it when it stops.
 
     Parameters
     ----------
@@ -59,36 +68,94 @@ def command(
 
     async def main(node: Node, stop: Stop) -> int:
         chance = None if seed is None else random.Random(f"{seed} {config.name}")
-        counts = [_Counts(group) for group in node.groups.values()]
+
+        def work(group: Group, sent: int) -> Coroutine[Any, Any, None]:
+            return _work(group, send - sent, interval_ms / 1000, payload_bytes, chance)
+
+        parts = [_Part(node, name, work) for name in node.groups]
         print(_greeting(node), flush=True)
-        async with asyncio.TaskGroup() as tasks:
-            working = [
-                tasks.create_task(_work(group, send, interval_ms / 1000, payload_bytes, chance))
-                for group in node.groups.values()
-            ]
-            working.append(tasks.create_task(_tell_connected(node)))
-            try:
-                async with asyncio.timeout(stop_after):
-                    await stop.asked.wait()
-            except TimeoutError:
-                pass
-            for task in working:
+        tasks = [asyncio.ensure_future(part.take_part()) for part in parts]
+        told = asyncio.ensure_future(_tell_connected(node))
+        stopping = asyncio.ensure_future(_until_told(stop, stop_after))
+        try:
+            done, _ = await asyncio.wait([stopping, *tasks], return_when=asyncio.FIRST_COMPLETED)
+            for task in tasks:
+                if task in done:
+                    await task  # it raises why it cannot go on
+        finally:
+            for task in (told, stopping, *tasks):
                 task.cancel()
-        for count in counts:
-            print(count.summary(), flush=True)
+            await asyncio.gather(told, stopping, *tasks, return_exceptions=True)
+            for part in parts:
+                print(part.summary(), flush=True)
         return 0
 
     return run(config, main, end)
 
 
-class _Counts:
-    """What the application of one group was told."""
+async def _until_told(stop: Stop, stop_after: float | None) -> None:
+    try:
+        async with asyncio.timeout(stop_after):
+            await stop.asked.wait()
+    except TimeoutError:
+        pass
 
-    def __init__(self, group: Group) -> None:
-        self._group = group
+
+class _Part:
+    """The node's part in one group: what it sends, what it is told, and that it comes back."""
+
+    def __init__(self, node: Node, name: str, work: Work) -> None:
+        self._node = node
+        self._name = name
+        self._work = work
+        self._before = 0  # sent in former lives
         self._delivered = self._stable = 0
-        group.on_deliver(self._deliver)
-        group.on_stable(self._tell)
+        self._out = asyncio.Event()
+        self._begin()
+
+    def _begin(self) -> None:
+        self._group = self._node.groups[self._name]
+        self._out.clear()
+        self._group.on_event(self._happen)
+        self._group.on_stable(self._tell)
+        self._group.on_deliver(self._deliver)
+
+    async def take_part(self) -> None:
+        """Until it is cancelled, or this node is evicted and is not to come back: ``Removed``."""
+        while True:
+            await self._live()
+            sentence = fate(self._group)
+            if not self._node.config.membership.rejoin:
+                raise Removed(sentence)
+            print(f"node {self._node.name}: {sentence}; it joins again", flush=True)
+            self._before += self._group.sent
+            group = await enter(self._node, self._name, _say, is_again=True)
+            self._begin()
+            print(f"node {self._node.name} is in {group.name} again, as {group.node}", flush=True)
+
+    async def _live(self) -> None:
+        """Until this node is evicted."""
+        working = asyncio.ensure_future(self._work(self._group, self._before))
+        out = asyncio.ensure_future(self._out.wait())
+        broken = asyncio.ensure_future(self._group.until_broken())
+        watched = {working, out, broken}
+        try:
+            while not out.done():
+                done, watched = await asyncio.wait(watched, return_when=asyncio.FIRST_COMPLETED)
+                for task in (working, broken):
+                    if task in done:
+                        await task
+        except Removed:  # a broadcast was the first to learn of it
+            await out
+        finally:
+            for each in (working, out, broken):
+                each.cancel()
+            await asyncio.gather(working, out, broken, return_exceptions=True)
+
+    def _happen(self, event: Event) -> None:
+        log_change(self._name, event)
+        if isinstance(event, Evicted) and event.is_self:
+            self._out.set()
 
     def _deliver(self, tag: object) -> None:
         self._delivered += 1
@@ -100,9 +167,13 @@ class _Counts:
         """One line at the end."""
         group = self._group
         return (
-            f"node {group.node} in {group.name}: sent {group.sent}, delivered {self._delivered}, "
-            f"stable {self._stable}"
+            f"node {group.node} in {group.name}: sent {self._before + group.sent}, "
+            f"delivered {self._delivered}, stable {self._stable}"
         )
+
+
+def _say(sentence: str) -> None:
+    print(sentence, flush=True)
 
 
 def _greeting(node: Node) -> str:
@@ -114,8 +185,8 @@ def _greeting(node: Node) -> str:
 async def _tell_connected(node: Node) -> None:
     for group in node.groups.values():
         await group.until_connected()
-    peers = sorted({name for group in node.groups.values() for name in group.members})
-    peers.remove(node.name)
+    groups = node.groups.values()
+    peers = sorted({name for each in groups for name in each.members if name != each.node})
     print(f"node {node.name} is connected to {', '.join(peers) or 'nobody: alone'}", flush=True)
 
 
@@ -123,7 +194,7 @@ async def _work(
     group: Group, send: int, interval_s: float, payload_bytes: int, chance: random.Random | None
 ) -> None:
     """Broadcast so many messages at that pace; being late once does not make the rest late."""
-    if not send:
+    if send <= 0:
         return
     await group.until_connected()
     loop = asyncio.get_running_loop()

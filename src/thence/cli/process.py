@@ -15,9 +15,11 @@ from typing import Annotated, Any, Final, NamedTuple
 
 from cyclopts import Parameter
 
+from thence.cli.members import Say, enter, fate
+from thence.client.group import Group
 from thence.client.node import Node
 from thence.config import NodeConfig, command_help, command_signature, load_config
-from thence.errors import JournalError
+from thence.errors import JournalError, Removed, UnreachableError
 from thence.telemetry.logs import start_logs
 
 EXIT_BROKEN: Final = 1
@@ -79,11 +81,12 @@ class Stop:
             loop.add_signal_handler(number, self, number)
 
 
-def run(config: NodeConfig, main: Main, ended: bool | None = None) -> int:
+def run(config: NodeConfig, main: Main, ended: bool | None = None, say: Say | None = None) -> int:
     """Run a node until ``main`` returns; the exit code.
 
     ``main`` is called once the node takes part in its groups, and returns when the node is to stop.
     ``ended``: whether the trace is complete then; by default if no journal lets the node go on.
+    ``say`` is told what a node waits for that has to be let in.
     """
     start_logs(config.log.level, config.log.format, config.log.debug)
     try:
@@ -94,23 +97,27 @@ def run(config: NodeConfig, main: Main, ended: bool | None = None) -> int:
         factory = None
     complete = config.journal.folder is None if ended is None else ended
     with asyncio.Runner(loop_factory=factory) as runner:
-        return runner.run(_run(config, main, complete))
+        return runner.run(_run(config, main, complete, say or _say))
 
 
-async def _run(config: NodeConfig, main: Main, complete: bool) -> int:
+def _say(sentence: str) -> None:
+    print(sentence, flush=True)
+
+
+async def _run(config: NodeConfig, main: Main, complete: bool, say: Say) -> int:
     stop = Stop()
     stop.listen()
     node = Node(config=config)
     await node.start()
     try:
-        for name in config.groups:
-            await node.group(name)
-        end = await _until_done(node, main, stop)
+        end = await _enter(node, stop, say)
+        if end.code == 0:
+            end = await _until_done(node, main, stop)
+            if end.code == 0:
+                end = await _drain(node, stop)
     except BaseException:
         await node.aclose(drain_s=0.0)
         raise
-    if end.code == 0:
-        end = await _drain(node, stop)
     try:
         await node.aclose(ended=complete and end.code == 0, drain_s=0.0)
     except JournalError as error:
@@ -128,17 +135,42 @@ class End(NamedTuple):
     sentence: str = ""
 
 
+async def _enter(node: Node, stop: Stop, say: Say) -> End:
+    """Take part in all groups, or be told to stop before this node is let in."""
+
+    async def work() -> None:
+        for name in node.config.groups:
+            await enter(node, name, say)
+
+    entering = asyncio.ensure_future(work())
+    told = asyncio.ensure_future(stop.asked.wait())
+    try:
+        await asyncio.wait([entering, told], return_when=asyncio.FIRST_COMPLETED)
+        if entering.done():
+            await entering
+            return End(0)
+        return End(EXIT_SIGNAL + (stop.signal or signal.SIGINT), "stopped before it was let in")
+    except (UnreachableError, Removed) as error:
+        return End(EXIT_BROKEN, str(error))
+    finally:
+        for task in (entering, told):
+            task.cancel()
+        await asyncio.gather(entering, told, return_exceptions=True)
+
+
 async def _until_done(node: Node, main: Main, stop: Stop) -> End:
-    """Run ``main`` until it returns, or the node breaks."""
+    """Run ``main`` until it returns, or the node breaks, or is out for good."""
     work = asyncio.ensure_future(main(node, stop))
     broken = [asyncio.ensure_future(group.until_broken()) for group in node.groups.values()]
+    watched = {work, *broken}
     try:
-        await asyncio.wait([work, *broken], return_when=asyncio.FIRST_COMPLETED)
-        for task in broken:
-            if task.done():
-                await task
+        while not work.done():
+            done, watched = await asyncio.wait(watched, return_when=asyncio.FIRST_COMPLETED)
+            for task in broken:
+                if task in done:
+                    await task  # done without an error: its group is closed, to join it again
         return End(await work)
-    except JournalError as error:
+    except (JournalError, Removed, UnreachableError) as error:
         return End(EXIT_BROKEN, str(error))
     finally:
         work.cancel()
@@ -157,7 +189,16 @@ async def _drain(node: Node, stop: Stop) -> End:
     if stop.at_once.is_set():
         return End(EXIT_SIGNAL + (stop.signal or signal.SIGINT))
     drained = await draining
-    late = sorted({peer for group in node.groups.values() for peer in group.behind()})
+    leaving = [each for each in node.groups.values() if each.is_elastic]
+    elastic = [each for each in leaving if not each.is_journaled]
+    for group in elastic:
+        if group.is_out and group.rejected:
+            return End(EXIT_BROKEN, fate(group))
+        if not group.is_out:
+            return End(EXIT_BROKEN, _stayed(group, node.config.timing.drain_s))
+    late = sorted(
+        {peer for group in node.groups.values() if group not in elastic for peer in group.behind()}
+    )
     if not late:
         return End(0)
     waited = "" if drained else f" in {node.config.timing.drain_s:g} s"
@@ -165,3 +206,14 @@ async def _drain(node: Node, stop: Stop) -> End:
     if node.config.journal.folder is not None:
         return End(0, f"{sentence}; the journal keeps it")
     return End(EXIT_BROKEN, f"{sentence}, and without --data it is lost")
+
+
+def _stayed(group: Group, drain_s: float) -> str:
+    """Why a member could not leave in order."""
+    why = "not everybody has what it sent"
+    if group.is_minority:
+        why = "most members cannot be reached"
+    return (
+        f"{group.node} could not leave {group.name} in {drain_s:g} s: {why}; the others will evict "
+        "it"
+    )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import http.client
 import os
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Annotated, Final
 
 import msgspec
@@ -13,7 +13,13 @@ from cyclopts import Parameter
 
 from thence.config import SETTINGS, STATUS_ADDRESS, split_address
 from thence.errors import UnreachableError, UnusableInputError
-from thence.telemetry.snapshot import GroupNumbers, PeerNumbers, Status
+from thence.telemetry.snapshot import (
+    GroupNumbers,
+    MemberNumbers,
+    MembershipNumbers,
+    PeerNumbers,
+    Status,
+)
 
 STATUS_BYTES_MAX: Final = 16 * 1024 * 1024
 READ_BYTES: Final = 64 * 1024
@@ -37,10 +43,7 @@ def command(
     timeout_s
         How long to wait for the answer, in seconds.
     """
-    where = address or os.environ.get(SETTINGS["status"].variable) or STATUS_ADDRESS
-    host_port = split_address(where)
-    if host_port is None:
-        raise UnusableInputError(f"{where!r} is no address; expected HOST:PORT")
+    where, host_port = where_of(address)
     if not 0 < timeout_s <= 3600:
         raise UnusableInputError(f"timeout {timeout_s:g}: expected more than 0, at most 3600 s")
     body = fetch(*host_port, timeout_s)
@@ -52,13 +55,33 @@ def command(
     return 0 if status.ready else 1
 
 
+def where_of(address: str | None) -> tuple[str, tuple[str, int]]:
+    """The status page that is meant, as text and as (host, port)."""
+    where = address or os.environ.get(SETTINGS["status"].variable) or STATUS_ADDRESS
+    host_port = split_address(where)
+    if host_port is None:
+        raise UnusableInputError(f"{where!r} is no address; expected HOST:PORT")
+    return where, host_port
+
+
 def fetch(host: str, port: int, timeout_s: float) -> bytes:
     """What the node answers to GET /status; UnreachableError in one sentence."""
+    status, body = request("GET", host, port, "/status", timeout_s)
+    if status != 200:
+        raise UnreachableError(f"{host}:{port}: /status answers {status}, expected 200")
+    return body
+
+
+def request(
+    method: str, host: str, port: int, path: str, timeout_s: float,
+    headers: Mapping[str, str] | None = None,
+) -> tuple[int, bytes]:  # fmt: skip
+    """The code and the body of the answer; UnreachableError in one sentence."""
     where = f"{host}:{port}"
     deadline = time.monotonic() + timeout_s
     connection = http.client.HTTPConnection(host, port, timeout=timeout_s)
     try:
-        connection.request("GET", "/status")
+        connection.request(method, path, headers=dict(headers or {}))
         response = connection.getresponse()
         body = _read(response, deadline)
     except TimeoutError:
@@ -71,9 +94,7 @@ def fetch(host: str, port: int, timeout_s: float) -> bytes:
         raise UnreachableError(f"{where}: what answers there is no thence node") from None
     finally:
         connection.close()
-    if response.status != 200:
-        raise UnreachableError(f"{where}: /status answers {response.status}, expected 200")
-    return body
+    return response.status, body
 
 
 def _read(response: http.client.HTTPResponse, deadline: float) -> bytes:
@@ -107,16 +128,30 @@ PEER_COLUMNS: Final = (
     "peer", "connected", "bytes sent", "received", "backlog", "credit", "sent again",
     "reconnects", "rtt ms", "address",
 )  # fmt: skip
+MEMBERSHIP_COLUMNS: Final = (
+    "elastic", "view", "members", "suspected", "state", "changes", "handed over", "newcomers",
+)  # fmt: skip
+MEMBER_COLUMNS: Final = ("member", "group", "state", "silent s", "address")
+STATES: Final = {"self": "this node", "condemned": "to be evicted"}
 
 
 def text(status: Status) -> str:
-    """Who it is and whether it is ready; a row per group, a row per peer; what was refused."""
+    """Who it is and whether it is ready; a row per group, of elastic groups one more and a row per
+    member; a row per peer; what was refused."""
     snapshot = status.snapshot
     state = "ready" if status.ready else f"NOT READY: {status.why or 'it does not say why'}"
     who = f"node {snapshot.node}, thence {snapshot.version or '?'}"
     lines = [f"{who}, up {_age(snapshot.uptime_s)}: {state}"]
     if snapshot.groups:
         lines += ["", *_aligned([GROUP_COLUMNS, *map(_group_row, snapshot.groups)])]
+    for each in snapshot.joining:
+        received = f"; {each.received_bytes:,} bytes received" if each.received_bytes else ""
+        lines += ["", f"joining {each.group}: {each.waiting_for}{received}"]
+    elastic = [(each.name, each.membership) for each in snapshot.groups if each.membership]
+    if elastic:
+        members = [(name, each) for name, numbers in elastic for each in numbers.members]
+        lines += ["", *_aligned([MEMBERSHIP_COLUMNS, *(_view_row(*each) for each in elastic)])]
+        lines += ["", *_aligned([MEMBER_COLUMNS, *(_member_row(*each) for each in members)])]
     if snapshot.peers:
         lines += ["", *_aligned([PEER_COLUMNS, *map(_peer_row, snapshot.peers)])]
     if snapshot.rejected:
@@ -146,6 +181,32 @@ def _group_row(group: GroupNumbers) -> tuple[str, ...]:
         fill("outbox_bytes"),
         fill("events_waiting"),
         fill("journal_bytes"),
+    )
+
+
+def _view_row(group: str, membership: MembershipNumbers) -> tuple[str, ...]:
+    state = "minority" if membership.minority else "majority"
+    if membership.out or membership.leaving:
+        state = "out" if membership.out else "leaving"
+    return (
+        group,
+        f"{membership.view:,}",
+        f"{len(membership.members):,}",
+        f"{membership.suspects:,}",
+        state,
+        f"{membership.changes:,}",
+        f"{membership.handovers:,}",
+        f"{membership.newcomers:,}",
+    )
+
+
+def _member_row(group: str, member: MemberNumbers) -> tuple[str, ...]:
+    return (
+        member.name,
+        group,
+        STATES.get(member.state, member.state),
+        "-" if member.silence_s is None else f"{member.silence_s:,.1f}",
+        member.address or "-",
     )
 
 

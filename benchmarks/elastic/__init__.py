@@ -1,0 +1,1 @@
+"""What it costs that members come and go: ``python -m benchmarks.elastic``."""

@@ -142,7 +142,6 @@ def test_a_group_that_the_contact_does_not_have_is_said():
     ("more", "sentence"),
     [
         ({"engine": "graph"}, "engine graph has no members that change"),
-        ({"data": "somewhere"}, "journal"),
         ({"listen": ()}, "listens nowhere"),
     ],
 )
@@ -151,6 +150,19 @@ def test_what_cannot_join_is_said_before_anybody_is_asked(more: dict[str, Any], 
         settings = {"listen": "mem://z", "membership": IMPATIENT, "join": "mem://a", **more}
         with pytest.raises(UnusableInputError, match=sentence):
             await Group("z", **settings).start()
+
+    run(main())
+
+
+def test_a_journal_of_a_group_whose_members_did_not_change_is_said(tmp_path: Path):
+    async def main() -> None:
+        async with Group("z", listen="mem://z", data=str(tmp_path)) as alone:
+            await alone.broadcast(b"")
+        again = Group(
+            "z", listen="mem://z", join="mem://a", membership=IMPATIENT, data=str(tmp_path)
+        )
+        with pytest.raises(UnusableInputError, match="from when the members of main did not"):
+            await again.start()
 
     run(main())
 

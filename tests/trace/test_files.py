@@ -232,6 +232,15 @@ def test_records_of_another_run_than_the_info_names_are_noted(tmp_path):
     )
 
 
+def test_a_log_that_was_never_sealed_is_noted(tmp_path):
+    put(tmp_path / "run", info("a", "b", complete=False))
+    for name in (".b-000001.jsonl.open", ".c-000000.jsonl.open", ".c-000000.parquet.partial"):
+        (tmp_path / "run" / name).touch()
+    for path in (str(tmp_path), f"file://{tmp_path}"):
+        (note,) = check_paths([path]).notes
+        assert "/run: .b-000001.jsonl.open and 1 more not read: a node runs, or was killed" in note
+
+
 def test_a_newer_version_is_named_as_such(tmp_path):
     put(tmp_path / "run")
     text = (tmp_path / "run" / "run.json").read_text().replace('"v": 1', '"v": 2')

@@ -33,6 +33,11 @@ def is_segment(name: str) -> bool:
     return name.endswith(SEGMENT_ENDINGS) and not name.startswith(".")
 
 
+def is_unsealed(name: str) -> bool:
+    """Whether a file of this name is a log that a node still writes, or wrote when it was killed."""
+    return name.startswith(".") and name.endswith(".jsonl.open")
+
+
 def is_url(path: str) -> bool:
     """Whether the path is for pyarrow.fs."""
     return "://" in path

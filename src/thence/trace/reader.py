@@ -25,6 +25,7 @@ from thence.trace.files import (
     identity,
     is_below,
     is_segment,
+    is_unsealed,
     join,
     kind_of,
     name_of,
@@ -57,6 +58,8 @@ class Place(msgspec.Struct, frozen=True):
     info: RunInfo | None
     unusable: str = ""
     """The name of a ``run.json`` that is there and says nothing."""
+    unsealed: tuple[str, ...] = ()
+    """Names of logs that are still open: nobody reads them."""
 
 
 def find_places(paths: Sequence[PathLike], quarantine: Quarantine) -> list[Place]:
@@ -94,7 +97,9 @@ def _places(path: str, quarantine: Quarantine) -> list[Place]:
             continue  # what is below a run folder belongs to it, not to the trace
         segments = tuple(join(folder, name) for name in files if is_segment(name))
         if segments or INFO_FILE in files or TABLE_INFO_FILE in files:
-            places.append(_place(folder, segments, folder, quarantine))
+            place = _place(folder, segments, folder, quarantine)
+            unsealed = tuple(name for name in files if is_unsealed(name))
+            places.append(msgspec.structs.replace(place, unsealed=unsealed))
     if not places:
         raise UnusableInputError(f"{path} holds no trace: no {INFO_FILE}, *.jsonl or *.parquet")
     return places
@@ -196,6 +201,13 @@ def look_at_group(
             notes.append(
                 f"{place.path}: {lack}, so the members are taken to be the nodes seen, and what "
                 "never happened is not missed"
+            )
+        if place.unsealed:
+            more = f" and {len(place.unsealed) - 1} more" if len(place.unsealed) > 1 else ""
+            notes.append(
+                f"{place.path}: {place.unsealed[0]}{more} not read: a node runs, or was killed and "
+                "not started again, and what only its log says is missing; the trace reference "
+                "says how to seal it (While a node writes)"
             )
     for run, info in infos.items():
         absent = sorted(set(info.members) - nodes.get(run, set()))

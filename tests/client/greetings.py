@@ -15,8 +15,10 @@ def array(*fields: Any) -> bytes:
     return msgspec.msgpack.encode(list(fields))
 
 
-def hello(node: str = "b", boot: int = 1, least: int = 1, most: int = 1) -> tuple[int, bytes]:
-    return talk.HELLO, array("thence", least, most, node, boot, "test")
+def hello(
+    node: str = "b", boot: int = 1, least: int = 1, most: int = 1, is_newcomer: bool = False
+) -> tuple[int, bytes]:
+    return talk.HELLO, array("thence", least, most, node, boot, "test", is_newcomer)
 
 
 def opening(
@@ -28,12 +30,13 @@ def opening(
 
 
 def greeted(
-    hub: Hub, node: str = "b", boot: int = 1, dialled: bool = False, now: float = 0.0
-) -> FakeConnection:
+    hub: Hub, node: str = "b", boot: int = 1, dialled: bool = False, now: float = 0.0,
+    is_newcomer: bool = False,
+) -> FakeConnection:  # fmt: skip
     """A connection on which a peer said who it is."""
     connection = FakeConnection(dialled)
     hub.connected(connection, node if dialled else "", now)
-    hub.received(connection, [hello(node, boot)], now)
+    hub.received(connection, [hello(node, boot, is_newcomer=is_newcomer)], now)
     return connection
 
 

@@ -69,6 +69,19 @@ def test_strangers_that_come_while_this_node_joins_are_bounded():
     assert asked.closed is None, "whom it asks is welcome"
 
 
+def test_a_newcomer_does_not_take_the_place_of_a_member_that_is_connected():
+    hub = hub_of("a", elastic_of())
+    member = greeted(hub, "b", boot=5)
+    second = greeted(hub, "b", boot=6, is_newcomer=True)
+    assert refusal(second) == (
+        talk.WRONG_NAME, "b is connected already: choose another name, or stop that node"
+    )  # fmt: skip
+    assert member.closed is None
+    assert greeted(hub, "b", boot=5, is_newcomer=True).closed is None, "it is the same start"
+    later = greeted(hub, "b", boot=6)
+    assert later.closed is None, "the member itself, started again, has a journal"
+
+
 def test_names_of_guests_are_not_kept():
     hub = hub_of("a", elastic_of())
     for at in range(300):

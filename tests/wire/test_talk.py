@@ -192,7 +192,8 @@ ARRAYS = ("hello", "refuse", "open", "bye")
 def test_fields_after_those_we_know_are_ignored(name: str):
     ((_, body),) = FrameReader().feed(golden(name))
     fields = msgspec.msgpack.decode(body)
-    fields += ["", ""] if name == "open" else []  # only elastic groups say who opens it to whom
+    # Only elastic groups say who opens it to whom, only newcomers that they are.
+    fields += {"open": ["", ""], "hello": [False]}.get(name, [])
     longer = [*fields, "new", {"in": 2}, [3]]
     assert FRAMES[name].read(msgspec.msgpack.encode(longer)) == FRAMES[name].says
 
@@ -215,6 +216,7 @@ def test_fields_of_messages_after_those_we_know_are_ignored(name: str):
 def test_fields_with_a_default_may_be_left_out():
     short = msgspec.msgpack.encode(["thence", 1, 1, "alice", 5])
     assert talk.read(short, talk.Hello).software == ""
+    assert not talk.read(short, talk.Hello).is_newcomer
     said = msgspec.msgpack.decode(msgspec.msgpack.encode(OPEN))[:-1]
     assert talk.read(msgspec.msgpack.encode(said), talk.Open).stability is True
 

@@ -8,7 +8,8 @@ that it should not is closed with a reason, and so is one that says nothing for 
 
 Both sides of a pair may dial, so there can be two connections for a moment.  Both sides keep the
 same one: that of the newer start of the dialling process, and of two from the same starts the one
-that the node with the smaller name dialled.
+that the node with the smaller name dialled.  A newcomer whose name a connected member has is
+refused: whoever starts a second node under a name in use must not cut the first one off.
 """
 
 from __future__ import annotations
@@ -118,7 +119,7 @@ class Hub(Lobby):
         """Dialling did not work: try again, later each time."""
         address = self.addresses.get(peer)
         if address is not None:
-            self._notice("unreachable", peer, reason)
+            self._notice("unreachable", peer.removeprefix(CONTACT), reason)
             self._again(address, now)
             self._missed(reason)
 
@@ -135,7 +136,9 @@ class Hub(Lobby):
         """A connection is there; ``peer`` is whom this side dialled, empty if it was dialled."""
         self.links[connection] = Link(connection, peer, now)
         self._links_due = 0.0
-        connection.send(talk.hello(self.node, self.boot, f"thence {__version__}", self.versions))
+        is_newcomer = bool(self.newcomers) and not self.drivers
+        software = f"thence {__version__}"
+        connection.send(talk.hello(self.node, self.boot, software, self.versions, is_newcomer))
 
     def closed(self, connection: Connection, reason: str, now: float) -> None:
         """A connection is gone."""
@@ -152,6 +155,8 @@ class Hub(Lobby):
             else:
                 self.totals[link.peer].add(connection)
             self._notice("disconnected", link.peer, reason)
+        if link.expected and not link.peer:
+            self._missed(f"{link.expected.removeprefix(CONTACT)}: {reason}")
         for peer in sorted({link.peer, link.expected}):
             if peer in self.addresses and peer not in self.by_peer:
                 self._again(self.addresses[peer], now)
@@ -233,7 +238,7 @@ class Hub(Lobby):
         if link.expected not in ("", said.node) and not link.expected.startswith(CONTACT):
             return f"dialled {link.expected} at {link.connection.address}, found {said.node}"
         if said.node == self.node:
-            return f"{said.node} is the name of this node itself"
+            return f"both ends are named {said.node}, and a name is for one node"
         return ""
 
     def _keeps(self, link: Link, said: talk.Hello, now: float) -> bool:
@@ -241,6 +246,10 @@ class Hub(Lobby):
         other = self.by_peer.get(said.node)
         if other is None:
             return True
+        if said.is_newcomer and said.boot != other.boot and other.slots:
+            fault = f"{said.node} is connected already: choose another name, or stop that node"
+            self._refuse(link, talk.WRONG_NAME, fault, now)
+            return False
         if (
             said.boot == other.boot
             and self._is_preferred(other, said.node)
@@ -278,13 +287,13 @@ class Hub(Lobby):
     def _refused(self, link: Link, body: bytes, now: float) -> None:
         said = talk.read(body, talk.Refuse)
         who = link.peer or link.expected or link.connection.address
-        self._notice("refused by", who, said.sentence)
-        if said.code != talk.REPLACED:
-            self._missed(f"refused by {who.removeprefix(CONTACT)}: {said.sentence}")
-        address = self.addresses.get(who)
+        self._notice("refused by", who.removeprefix(CONTACT), said.sentence)
+        address = self.addresses.get(link.peer) or self.addresses.get(link.expected)
         if address is not None and said.code != talk.REPLACED:
             address.tries = max(address.tries, 6)  # asking again at once would not help
-        self._drop(link, f"{who} refused: {said.sentence}", now)
+        self._drop(link, f"{who.removeprefix(CONTACT)} refused: {said.sentence}", now)
+        if said.code != talk.REPLACED:
+            self._missed(f"refused by {who.removeprefix(CONTACT)}: {said.sentence}")
 
     # ---- groups on a connection ------------------------------------------------------------------
 

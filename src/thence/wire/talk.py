@@ -80,6 +80,8 @@ class Hello(msgspec.Struct, frozen=True, array_like=True):
     """Another one for each start of the process: tells a restart from a second connection."""
     software: _Name = ""
     """For people."""
+    is_newcomer: bool = False
+    """It is a member nowhere yet, and takes no place of a member of the same name."""
 
 
 class Refuse(msgspec.Struct, frozen=True, array_like=True):
@@ -137,11 +139,14 @@ DATA_HEAD_BYTES: Final = _DATA.size
 
 
 def hello(
-    node: str, boot: int, software: str, versions: tuple[int, int] = (VERSION_MIN, VERSION_MAX)
-) -> bytes:
+    node: str, boot: int, software: str, versions: tuple[int, int] = (VERSION_MIN, VERSION_MAX),
+    is_newcomer: bool = False,
+) -> bytes:  # fmt: skip
     """The frame that opens a connection."""
-    said = Hello(MAGIC, *versions, node, boot, software)
-    return frame(HELLO, msgspec.msgpack.encode(said))
+    said = Hello(MAGIC, *versions, node, boot, software, is_newcomer)
+    if is_newcomer:
+        return frame(HELLO, msgspec.msgpack.encode(said))
+    return frame(HELLO, msgspec.msgpack.encode(msgspec.structs.astuple(said)[:-1]))
 
 
 def refuse(code: int, sentence: str) -> bytes:

@@ -223,7 +223,10 @@ def test_founders_that_were_told_other_members_refuse_each_other_with_a_clear_se
     hub.received(connection, [opening(hub), council(theirs)], 0.0)
     code, sentence = refusal(connection)
     assert code == talk.NONSENSE
-    assert sentence == "a view that cannot be: another view 0: a, b, d there, a, b, c here"
+    assert sentence == (
+        "a view of another group, or one that cannot be: another view 0: a, b, d there, a, b, c "
+        "here"
+    )
 
 
 def test_founders_tell_each_other_their_members():

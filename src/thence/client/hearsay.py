@@ -54,7 +54,7 @@ def check(message: CouncilMessage, view: View) -> None:
         if isinstance(value, View):
             fault = value.fault() or (value.num >= view.num and value.conflict(view))
             if fault:
-                raise WireError(f"a view that cannot be: {fault}")
+                raise WireError(f"a view of another group, or one that cannot be: {fault}")
     if isinstance(message, said.Prepare) and message.view == view.num:
         slots = {message.ballot[1], *message.suspects, *dict(message.target)}
         for suspect, holder in message.holders:

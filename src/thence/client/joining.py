@@ -127,7 +127,7 @@ def found(
         raise UnusableInputError(f"{config.name} is not among the members of {group}")
     addresses = {name: config.peers.get(name, "") for name in names}
     addresses[config.name] = _own_address(station) or ""
-    view = View.first(addresses)
+    view = View.first(addresses, secrets.randbits(62) | 1 if len(names) == 1 else 0)
     member = view.named(config.name)
     assert member is not None
     trace = station.tracing(group, member.id, names, ENGINE, options.stability)

@@ -98,10 +98,16 @@ class View(msgspec.Struct, frozen=True, array_like=True):
     gone: Annotated[tuple[Gone, ...], msgspec.Meta(max_length=GONE_MAX)] = ()
 
     @staticmethod
-    def first(addresses: Mapping[str, str]) -> View:
-        """Of a group that begins with these members."""
+    def first(addresses: Mapping[str, str], ticket: int = 0) -> View:
+        """Of a group that begins with these members.
+
+        Who begins alone draws a ticket: it tells this group from another that the same node began
+        before, and whose members may still be there.
+        """
         names = sorted(addresses)
-        members = [Member(name, 1, slot, addresses[name]) for slot, name in enumerate(names)]
+        members = [
+            Member(name, 1, slot, addresses[name], ticket) for slot, name in enumerate(names)
+        ]
         return View(0, tuple(members), len(members))
 
     def member(self, slot: int) -> Member | None:

@@ -212,7 +212,7 @@ def test_a_founder_that_is_started_again_is_not_the_member_that_it_was(tmp_path:
     run(main())
 
 
-def test_a_wrong_secret_is_said_at_once(tmp_path: Path):
+def test_a_wrong_secret_is_said_at_once(tmp_path: Path, caplog: pytest.LogCaptureFixture):
     def secret(name: str) -> MembershipConfig:
         file = tmp_path / name
         file.write_text(name)
@@ -223,9 +223,13 @@ def test_a_wrong_secret_is_said_at_once(tmp_path: Path):
         a = await found(membership=secret("right"))
         with pytest.raises(Removed, match="a has another secret"):
             await joined("b", a, membership=secret("wrong"))
+        assert a._runtime.hub.refused == {"wrong-secret": 1}
+        (line,) = caplog.records
+        assert "b wants to join main and has another secret" in str(line.__dict__)
         with pytest.raises(Removed, match="a asks for the secret of the group"):
             await joined("c", a)
         d = await joined("d", a, membership=secret("right"))
+        assert a._runtime.hub.refused == {"wrong-secret": 1}, "who has none, or the right one"
         await stop(d, a)
 
     run(main())

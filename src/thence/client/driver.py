@@ -65,6 +65,10 @@ class Driver(Application):
         """Frames about members to be sent, by peer."""
         return []
 
+    def complaints(self) -> list[tuple[str, str]]:
+        """(peer, sentence) of those who may not come in, since the last call."""
+        return []
+
     def hear(self, peer: str, message: CouncilMessage, now: float, is_proved: bool) -> None:
         """A peer says something about members."""
 

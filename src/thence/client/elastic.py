@@ -379,6 +379,11 @@ class Elastic(Flushing):
             self._met.add(peer)
             self.replies.append((peer, said.Installed(self.council.view)))
 
+    def complaints(self) -> list[tuple[str, str]]:
+        """(peer, sentence) of those who may not come in, since the last call."""
+        found, self.reception.complaints = self.reception.complaints, []
+        return found
+
     def addresses(self) -> dict[str, str]:
         """Where the other members can be reached."""
         members = self.council.view.members

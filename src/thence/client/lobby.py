@@ -7,7 +7,7 @@ from typing import Final
 
 from thence.client.driver import Driver
 from thence.client.handover import WINDOW_PIECES
-from thence.client.links import CONTACT, GUESTS_MAX, Address, Link
+from thence.client.links import CONTACT, GUESTS_MAX, Address, Link, Notice
 from thence.client.newcomer import Newcomer
 from thence.transport.base import BACKLOG_BYTES_HIGH, Connection
 from thence.wire.frame import frame
@@ -16,6 +16,8 @@ from thence.wire.talk import COUNCIL
 
 BACKLOG_BYTES_MAX: Final = WINDOW_PIECES * PIECE_BYTES_MAX
 """What may wait for a member that is told about members: all pieces of a state on their way."""
+WRONG_SECRET: Final = "wrong-secret"
+"""How a newcomer with another secret is counted."""
 
 
 class Lobby:
@@ -27,6 +29,8 @@ class Lobby:
     addresses: dict[str, Address]
     links: dict[Connection, Link]
     by_peer: dict[str, Link]
+    refused: dict[str, int]
+    _notice: Notice
     _found: set[str]
     """Peers whose addresses a view told."""
 
@@ -107,6 +111,9 @@ class Lobby:
         """Say what an elastic group has to say, then follow its view: open it to those who came,
         drop the connections of those who went, or whom it must begin anew with."""
         self._tell(driver.told())
+        for peer, sentence in driver.complaints():
+            self.refused[WRONG_SECRET] = self.refused.get(WRONG_SECRET, 0) + 1
+            self._notice("refused", peer, sentence)
         resets, is_new = driver.changed()
         for link in list(self.by_peer.values()) if is_new or resets else ():
             slot = link.slots.get(driver.group)

@@ -87,6 +87,8 @@ class Reception:
         """The application has nothing at hand: its state is that of all it has taken."""
         self.on_failed: Callable[[Exception], None] | None = None
         """Told what the application raised."""
+        self.complaints: list[tuple[str, str]] = []
+        """(peer, what people should know of it), until somebody fetches them."""
         self._number = 0  # of the last snapshot
         self.handed = 0
         """States that were handed over."""
@@ -155,6 +157,9 @@ class Reception:
             nonce = proof(self._secret, b"", born, driver.name, peer, str(request.ticket))[:16]
             parts = (driver.group, request.name, str(request.ticket), request.address)
             if not is_proof(message.proof, self._secret, nonce, *parts):
+                if message.nonce == nonce:  # it was asked, and this is its answer
+                    sentence = f"{peer} wants to join {driver.group} and has another secret"
+                    self.complaints.append((peer, sentence))
                 return said.Challenge(nonce)
         gone = view.former(peer)
         if gone is not None and gone.ticket == request.ticket:

@@ -34,7 +34,7 @@ def is_segment(name: str) -> bool:
 
 
 def is_unsealed(name: str) -> bool:
-    """Whether a file of this name is a log that a node still writes, or wrote when it was killed."""
+    """Whether a file of this name is a log of a node that still writes it, or was killed."""
     return name.startswith(".") and name.endswith(".jsonl.open")
 
 

@@ -107,6 +107,26 @@ def test_a_member_is_evicted():
         assert b.group.is_out
 
 
+def test_a_node_that_was_evicted_joins_again():
+    with Keeper("a").running() as a, Node("b", listen="mem://b", join="mem://a") as node:
+        group = node.group()
+        ended: list[object] = []
+        taker = threading.Thread(target=lambda: ended.extend(group.events()))
+        taker.start()
+        a.group.evict("b")
+        until(lambda: group.is_out)
+        a.say(b"meanwhile")
+        found: list[bytes] = []
+        again = node.rejoin(restore=found.extend)
+        assert (again.node, found) == ("b#2", [b"meanwhile"])
+        assert node.groups["main"] is again
+        taker.join(PATIENCE_S)
+        assert not taker.is_alive()
+        assert isinstance(ended[-1], Evicted)
+        again.broadcast(b"back")
+        until(lambda: a.kept == [b"meanwhile", b"back"])
+
+
 def test_what_restore_raises_ends_the_start():
     def refuse(chunks: Iterator[bytes]) -> None:
         raise ValueError("not my format")

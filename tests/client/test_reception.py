@@ -244,8 +244,9 @@ def breaking() -> Iterator[bytes]:
         (breaking, "in the middle"),
         (lambda: 5, "snapshot() gave int, not bytes or chunks of them"),
         (lambda: None, "snapshot() gave NoneType"),
-        (lambda: ["text"], "str"),
-        (lambda: [3], "int"),
+        (lambda: "text", "snapshot() gave str"),
+        (lambda: {"a dict": 1}, "snapshot() gave a chunk of str, not bytes"),
+        (lambda: [3], "snapshot() gave a chunk of int"),
     ],
 )
 def test_a_state_that_cannot_be_had_is_told_and_the_node_goes_on(

@@ -10,7 +10,7 @@ import pytest
 
 from tests.client.meshes import QUICK, run, take_all, until
 from tests.client.test_status import PAGE, get, status_of
-from thence import Group, LocalProtocolError, Node
+from thence import Group, LocalProtocolError, Node, UnreachableError
 from thence.config import MembershipConfig
 from thence.telemetry.snapshot import MembershipNumbers, Status
 
@@ -121,6 +121,30 @@ def test_a_node_that_was_evicted_is_out_and_joins_again():
             await until(lambda: a.members == ("a", "b#2"))
             tag = await again.broadcast(b"back")
             await again.until_stable(tag)
+        await asyncio.gather(*takers)
+
+    run(main())
+
+
+def test_joining_again_can_be_tried_again():
+    async def main() -> None:
+        impatient = msgspec.structs.replace(SOON, join=("mem://a",), join_s=0.5)
+        async with Node(**settings("b") | {"membership": impatient}) as b:
+            async with Group(**settings("a")) as a:
+                taker = asyncio.create_task(take_all(a, []))
+                group = await b.group()
+                takers = [taker, asyncio.create_task(take_all(group, []))]
+                a.evict("b")
+                await until(lambda: group.is_out)
+                await a.aclose(drain_s=0)
+            for _ in range(2):
+                with pytest.raises(UnreachableError, match="nobody listens there"):
+                    await b.rejoin()
+            async with Group(**settings("a")) as a:
+                takers.append(asyncio.create_task(take_all(a, [])))
+                again = await b.rejoin()
+                assert again.members == ("a", "b")
+                takers.append(asyncio.create_task(take_all(again, [])))
         await asyncio.gather(*takers)
 
     run(main())

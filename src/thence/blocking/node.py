@@ -47,8 +47,19 @@ class Node:
         self._caller.call(self._node.know, peer, url)
 
     def group(self, name: str = DEFAULT_GROUP, **how: Any) -> Group:
-        """Take part in a group; ``how``: ``members``, ``engine``, ``options``."""
+        """Take part in a group; ``how``: ``members``, ``engine``, ``options``, ``snapshot``,
+        ``restore``."""
         made = self._caller.wait(self._node.group(name, **how))
+        self.groups[name] = Group.of(made, self._caller)
+        return self.groups[name]
+
+    def rejoin(self, name: str = DEFAULT_GROUP, **how: Any) -> Group:
+        """Take part again in a group that this node is out of; ``how``: ``snapshot``, ``restore``.
+
+        Events of the old ``Group`` end.
+        """
+        made = self._caller.wait(self._node.rejoin(name, **how))
+        self._caller.wait(self.groups[name].end_pump())
         self.groups[name] = Group.of(made, self._caller)
         return self.groups[name]
 

@@ -80,7 +80,9 @@ def _pieces(
         digest.update(data)
         yield ENGINE, data
     for chunk in chunks:
-        chunk = bytes(memoryview(chunk))  # not zeros for a number
+        if not isinstance(chunk, bytes | bytearray | memoryview):
+            raise TypeError(f"snapshot() gave a chunk of {type(chunk).__name__}, not bytes")
+        chunk = bytes(chunk)
         digest.update(chunk)
         last = max(0, len(chunk) - 1) // piece_bytes * piece_bytes
         for at in range(0, last, piece_bytes):

@@ -196,7 +196,8 @@ async def join_again(station: Station, old: Driver, hooks: Hooks) -> Elastic:
     contacts += [url for url in station.config.membership.join if url not in contacts]
     if not contacts:
         raise UnreachableError(f"nobody is left in {old.group} to let {old.node} in again")
-    runtime.hub.remove(old.group)
+    if runtime.hub.drivers.get(old.group) is old:  # it is gone when this was tried before
+        runtime.hub.remove(old.group)
     if station.status is not None:
         station.status.meters.pop(old.group, None)  # it counts by the clock of the old one
     return await join(station, old.group, old.options, hooks, contacts)

@@ -230,7 +230,7 @@ class Reception:
         chunks: Any = () if self.snapshot is None else self.snapshot()
         if isinstance(chunks, bytes | bytearray | memoryview):
             chunks = (chunks,)
-        elif not isinstance(chunks, Iterable):
+        elif isinstance(chunks, str) or not isinstance(chunks, Iterable):
             raise TypeError(f"snapshot() gave {type(chunks).__name__}, not bytes or chunks of them")
         return Handover(
             number, guest.request.ticket, head, msgspec.msgpack.encode(state), chunks,

@@ -229,6 +229,26 @@ def test_traces_of_real_nodes_keep_the_rules(form: str, tmp_path: Path):
     assert report.events > 3 * 20 * 3 * 2
 
 
+def test_a_log_that_a_killed_node_left_is_not_overwritten(tmp_path: Path):
+    """It is all that is known of what the node had sent."""
+    left = b'{"v":1,"run":"main","node":"a","pos":0,"kind":"send","dot":["a",1]}\n'
+    folder = tmp_path / "main"
+    folder.mkdir()
+    log = folder / ".a-000000.jsonl.open"
+    (folder / ".a-b-000000.jsonl.open").write_bytes(left)  # of another node
+
+    async def main() -> None:
+        async with Node("a", listen="mem://a", trace=tmp_path) as node:
+            log.write_bytes(left)
+            with pytest.raises(UnusableInputError, match="earlier start of a, which was killed"):
+                await node.group(members=["a"])
+            assert log.read_bytes() == left
+            log.write_bytes(b"")
+            await node.group(members=["a"])
+
+    run(main())
+
+
 def test_a_folder_with_the_trace_of_another_group_is_refused(tmp_path: Path):
     async def main() -> None:
         async with Node("a", listen="mem://a", trace=tmp_path) as node:

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, Final
@@ -141,13 +142,28 @@ class Station:
             _describe(folder, group, names, engine, stability)
         folder.mkdir(parents=True, exist_ok=True)
 
+        is_journaled = self.config.journal.folder is not None
+
         def make(at: int) -> Tracing:
             from thence.trace.resumable import ResumableLog
 
+            if not is_journaled:
+                _keep_open_log(folder, member)
             log = ResumableLog(folder, group, member, at=at, form=config.form)
             return Tracing(log, names, config.payload, over=ENGINES[engine].tags == "over")
 
         return debug_tracing(group, names, make) if debugs else make
+
+
+def _keep_open_log(folder: Path, member: str) -> None:
+    """Refuse to begin a log where a former start, that was killed, has left one that is open."""
+    opened = re.compile(rf"\.{re.escape(file_stem(member))}-\d+\.jsonl\.open")
+    for path in folder.iterdir():
+        if opened.fullmatch(path.name) and path.stat().st_size:
+            raise UnusableInputError(
+                f"{path} is the log of an earlier start of {member}, which was killed: give this "
+                "node another folder (--trace)"
+            )
 
 
 def run_info(group: str, names: Sequence[str], engine: str, stability: bool = True) -> RunInfo:

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tests.client.companies import Company, council, elastic_of, guest, heard, newcomer_of
+from tests.client.companies import Company, council, elastic_of, founders, guest, heard, newcomer_of
 from tests.client.fakes import FakeConnection, driver_of, hub_of, turn
 from tests.client.greetings import greeted, hello, opening, refusal
 from thence.causal.dot import pack
@@ -135,6 +135,18 @@ def test_nonsense_about_members_ends_the_connection(group: str, body: bytes):
     hub.received(connection, [(talk.COUNCIL, body)], 0.0)
     assert refusal(connection)[0] == talk.NONSENSE
     assert other.closed is None
+
+
+def test_a_member_of_a_group_that_does_not_change_is_told_that_the_others_does():
+    hub = hub_of("a", driver_of())
+    connection = greeted(hub, "b")
+    hub.received(connection, [council(said.Installed(founders("b")))], 0.0)
+    code, sentence = refusal(connection)
+    assert code == talk.NONSENSE
+    assert sentence == (
+        "members of g come and go at b and not at a: let a join it (--join), or start all without "
+        "--elastic"
+    )
 
 
 def test_nothing_about_members_is_heard_before_a_greeting():

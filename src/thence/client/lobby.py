@@ -9,9 +9,10 @@ from thence.client.driver import Driver
 from thence.client.handover import WINDOW_PIECES
 from thence.client.links import CONTACT, GUESTS_MAX, Address, Link, Notice
 from thence.client.newcomer import Newcomer
+from thence.errors import WireError
 from thence.transport.base import BACKLOG_BYTES_HIGH, Connection
 from thence.wire.frame import frame
-from thence.wire.membership import PIECE_BYTES_MAX, Knock, Wait, decode, encode
+from thence.wire.membership import PIECE_BYTES_MAX, Installed, Knock, Wait, decode, encode
 from thence.wire.talk import COUNCIL
 
 BACKLOG_BYTES_MAX: Final = WINDOW_PIECES * PIECE_BYTES_MAX
@@ -95,6 +96,15 @@ class Lobby:
         elif isinstance(message, Knock):
             wait = Wait(False, f"{self.node} has no group {group} that one can join")
             self._tell([(link.peer, frame(COUNCIL, encode(group, wait)))])
+        elif (
+            isinstance(message, Installed)  # the answer to one who opens the group
+            and driver is not None
+            and driver.slot_of(link.peer) is not None
+        ):
+            raise WireError(
+                f"members of {group} come and go at {link.peer} and not at {self.node}: let "
+                f"{self.node} join it (--join), or start all without --elastic"
+            )
 
     def _tell(self, told: list[tuple[str, bytes]]) -> None:
         """Send frames to peers by name, as far as they are there: what matters is said again."""

@@ -17,6 +17,7 @@ from typing import Final
 from thence.client.delay import DelayedTransport
 from thence.client.driver import Driver
 from thence.client.hub import Hub
+from thence.client.links import CONTACT
 from thence.config.node import NodeConfig
 from thence.errors import LocalProtocolError, UnreachableError, UnusableInputError
 from thence.link.faults import Faults
@@ -256,7 +257,7 @@ class Runtime:
         if self._away.get(peer) != str(error):
             self._away[peer] = str(error)
             level = logging.WARNING if isinstance(error, UnusableInputError) else logging.INFO
-            event(LOGGER, level, "unreachable", peer=peer, detail=str(error))
+            event(LOGGER, level, "unreachable", peer=peer.removeprefix(CONTACT), detail=str(error))
 
     def connected(self, connection: Connection, peer: str) -> None:
         """A connection is there."""

@@ -177,7 +177,11 @@ class MembershipConfig(Checked, frozen=True):
     ] = 30.0  # fmt: skip
     join_s: Annotated[
         float,
-        About("time that a newcomer has to take over the state before it is evicted", 0.1, S_MAX),
+        About(
+            "time that a newcomer has to come in with the state; then it gives up or is evicted",
+            0.1,
+            S_MAX,
+        ),
     ] = 60.0
     chunk_bytes: Annotated[
         int, About("pieces in which state is handed to a newcomer", KIB, 4 * MIB)

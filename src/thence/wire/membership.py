@@ -153,6 +153,8 @@ class View(msgspec.Struct, frozen=True, array_like=True):
             return f"another view {self.num}: {_listed(now)} there, {_listed(was)} here"
         for slot, each in before.items():
             if was.get(slot) != each:
+                if slot in was and was[slot][0] == each[0]:
+                    return f"another start of {each[0]} is in slot {slot}"
                 return f"{each[0]} is in slot {slot}, and was not: {_listed(was)}"
         return ""
 

@@ -14,7 +14,7 @@ import pytest
 
 from tests.telemetry.numbers import example_snapshot
 from thence.cli.main import main
-from thence.cli.status import STATUS_BYTES_MAX, text
+from thence.cli.status import STATUS_BYTES_MAX, _ms, text
 from thence.telemetry.http import StatusServer
 from thence.telemetry.snapshot import Readiness, Snapshot, Status
 
@@ -95,6 +95,13 @@ def test_the_address_may_come_from_the_environment(
 
 def cells(block: str) -> list[str]:
     return [" ".join(line.split()) for line in block.split("\n")]
+
+
+@pytest.mark.parametrize(
+    ("seconds", "shown"), [(0.00025, "0.25"), (0.5, "500"), (5.0, "5,000"), (10.0, "10,000")]
+)
+def test_long_times_are_written_out(seconds: float, shown: str):
+    assert _ms(seconds) == shown
 
 
 def test_the_tables_show_every_number():

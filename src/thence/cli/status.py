@@ -229,7 +229,10 @@ def _ms(seconds: float | None) -> str:
     """Lag is known to the bounds of its buckets only, hence ``>``."""
     if seconds is None:
         return "-"
-    return f"{seconds * 1000:,.4g}" if seconds != float("inf") else ">10,000"
+    if seconds == float("inf"):
+        return ">10,000"
+    ms = seconds * 1000
+    return f"{ms:,.0f}" if ms >= 1000 else f"{ms:.4g}"
 
 
 def _age(uptime_s: float) -> str:

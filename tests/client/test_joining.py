@@ -142,7 +142,6 @@ def test_a_group_that_the_contact_does_not_have_is_said():
     ("more", "sentence"),
     [
         ({"engine": "graph"}, "engine graph has no members that change"),
-        ({"data": "somewhere"}, "journal"),
         ({"listen": ()}, "listens nowhere"),
     ],
 )

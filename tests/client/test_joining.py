@@ -364,8 +364,8 @@ def test_what_is_kept_for_a_member_that_is_away_goes_to_the_journal(tmp_path: Pa
         await until(lambda: len(got) == len(payloads))
         assert got == payloads
         for group in (a, b, c, d):
-            await until(lambda group=group: group._driver.unstable == 0)  # type: ignore[misc]
-            assert group._driver.shelf.bytes == group._driver.shelf.shelved_bytes == 0
+            await until(lambda group=group: group._driver.shelf.is_idle)  # type: ignore[misc]
+            assert group._driver.unstable == 0
         await stop(d, c, b, a)
 
     run(main())

@@ -119,8 +119,8 @@ def test_the_tables_show_every_number():
     ]
     assert blocks[2] == ("joining other: the members agree on it; 1,234,567 bytes received")
     assert cells(blocks[3]) == [
-        "elastic view members suspected state changes handed over newcomers",
-        "main 501 4 2 minority 502 503 504",
+        "elastic view members suspected state changes handed over newcomers kept bytes in journal",
+        "main 501 4 2 minority 502 503 504 505 506",
     ]
     assert cells(blocks[4]) == [
         "member group state silent s address",

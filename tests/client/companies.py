@@ -48,7 +48,7 @@ class Held(Spool):
 
 def newcomer_of(name: str = "j", ticket: int = 7, **more: Any) -> Newcomer:
     request = Request(name, ticket, f"tcp://127.0.0.1:{ord(name[0])}")
-    return Newcomer("g", request, 0.0, spool=Held(), **more)
+    return Newcomer("g", request, 0.0, make_spool=Held, **more)
 
 
 class Company(Wire):
@@ -93,7 +93,7 @@ class Company(Wire):
         assert made.state is not None
         driver = elastic_of(
             name, membership=membership, view=made.head.view, now=self.now,
-            newcomer=(made.head, made.state),
+            newcomer=(made.head, made.state, ()),
         )  # fmt: skip
         self.drivers[name] = driver
         hub.add(driver)

@@ -20,8 +20,11 @@ from tests.client.fakes import TIMING, hub_of, taken, turn
 from tests.client.greetings import greeted, refusal
 from thence.client.elastic import Elastic
 from thence.client.events import Evicted, Joined, Left
+from thence.client.recovery import last_checkpoint
 from thence.engine.registry import ENGINES
 from thence.errors import LocalProtocolError, Removed
+from thence.journal.base import Identity
+from thence.journal.memory import MemoryDisk, MemoryJournal
 from thence.wire import membership as said
 from thence.wire import talk
 
@@ -236,3 +239,32 @@ def test_founders_tell_each_other_their_members():
     hub.received(connection, [opening(hub)], 0.0)
     turn(hub)
     assert said.Installed(founders()) in heard(connection)
+
+
+# ---- coming back
+
+
+@pytest.mark.parametrize("checkpoint_bytes", [0, 1 << 30])
+def test_what_was_promised_is_known_after_a_crash(checkpoint_bytes: int):
+    """However it was written down: as a record, or as part of a checkpoint."""
+    disk = MemoryDisk()
+    identity = Identity("g", "b")
+    driver = elastic_of(
+        "b", journal=MemoryJournal(disk, identity), checkpoint_bytes=checkpoint_bytes
+    )
+    view = driver.council.view.next({2: (0, True)}, ())
+    prepare = said.Prepare(0, (3, 0), (2,))
+    driver.hear("a", prepare, 0.1, False)
+    driver.hear("a", said.Accept(0, (3, 0), view), 0.1, False)
+    driver.commit(0.1)
+    before = driver.council.state()
+    assert before.accepted == view
+    disk.crash()
+    journal = MemoryJournal(disk, identity)
+    made = last_checkpoint(journal)
+    assert made is not None
+    assert made.view is not None
+    again = elastic_of(
+        "b", view=made.view, checkpoint=made, journal=journal, checkpoint_bytes=checkpoint_bytes
+    )
+    assert again.council.state() == before

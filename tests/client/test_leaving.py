@@ -61,7 +61,7 @@ def test_a_phantom_of_a_former_member_is_no_nonsense():
 async def _nobody_there() -> None:
     impatient = MembershipConfig(join_s=0.2, elastic=True)
     group = Group("b", listen="mem://b", membership=impatient, join="mem://nobody")
-    with pytest.raises(UnreachableError, match="nobody answers yet"):
+    with pytest.raises(UnreachableError, match="mem://nobody: nobody listens there"):
         await group.start()
 
 

@@ -9,7 +9,7 @@ import pytest
 
 from tests.client.fakes import driver_of, taken
 from thence.causal.dot import pack
-from thence.client import ledger
+from thence.client import entries
 from thence.client.driver import Driver
 from thence.client.events import Delivered, Stable
 from thence.engine.base import EngineOptions
@@ -21,8 +21,8 @@ from thence.wire import codec, talk
 OPEN = talk.Open(0, "g", "tagged", ("a", "b", "c"), 0, 1000, 1 << 30)
 
 
-def entries(disk: MemoryDisk) -> list[Any]:
-    return [ledger._entries.decode(record) for record in disk.records]
+def written(disk: MemoryDisk) -> list[Any]:
+    return [entries.decode_entry(record) for record in disk.records]
 
 
 def opened(driver: Driver, *slots: int) -> Driver:
@@ -71,12 +71,12 @@ def test_a_turn_is_written_in_order_with_the_length_of_the_trace(disk: MemoryDis
     taken(driver)
     driver.broadcast(b"x", 0.0)
     driver.commit(0.0)
-    received, confirmed, sent, mark = entries(disk)
-    assert received == ledger.Received(1, 1, received.batch)
+    received, confirmed, sent, mark = written(disk)
+    assert received == entries.Received(1, 1, received.batch)
     assert codec.decode_batch(received.batch) == [theirs(1)]
-    assert confirmed == ledger.Confirmed([pack(1, 1) << 2 | ledger.DELIVERY])
+    assert confirmed == entries.Confirmed([pack(1, 1) << 2 | entries.DELIVERY])
     assert codec.decode(sent.message) == Message(0, 1, (pack(1, 1),), b"x")
-    assert mark == ledger.Mark(0)
+    assert mark == entries.Mark(0)
 
 
 def test_nothing_is_written_when_nothing_happened(disk: MemoryDisk):
@@ -249,11 +249,11 @@ def test_a_record_that_is_none_is_refused(disk: MemoryDisk):
 @pytest.mark.parametrize(
     "entry",
     [
-        ledger.Confirmed([pack(1, 1) << 2]),
-        ledger.Confirmed([pack(1, 1) << 2 | ledger.STABLE_EVENT]),
-        ledger.Received(9, 1, b"".join(codec.join_batch([codec.encode(theirs(1))]))),
-        ledger.Sent(codec.encode(Message(0, 5, (), b""))),
-        ledger.Sent(b"nonsense"),
+        entries.Confirmed([pack(1, 1) << 2]),
+        entries.Confirmed([pack(1, 1) << 2 | entries.STABLE_EVENT]),
+        entries.Received(9, 1, b"".join(codec.join_batch([codec.encode(theirs(1))]))),
+        entries.Sent(codec.encode(Message(0, 5, (), b""))),
+        entries.Sent(b"nonsense"),
     ],
     ids=str,
 )

@@ -287,6 +287,31 @@ def test_the_state_is_that_of_all_that_was_taken_and_nothing_else():
     assert [f"b:{at + 1}" for at in range(len(list(newcomer.spool.chunks())))] == sorted(reached)
 
 
+def test_a_generator_may_copy_the_state_before_its_first_chunk():
+    """Its first lines run when the state is asked for, not when the first chunk is sent: before
+    that come pieces of the engine, as many as may be on their way."""
+    membership = replace(MEMBERSHIP, chunk_bytes=1024)
+    company = Company("ab", membership=membership)
+    a = company.drivers["a"]
+    state = [b"old"]
+
+    def snapshot() -> Iterator[bytes]:
+        copy = list(state)
+        yield from copy
+
+    a.reception.snapshot = snapshot
+    for _ in range(60):
+        a.broadcast(bytes(1000), company.now)
+    newcomer = company.knock("j", "a")
+    while a.view_told.num == 0:  # b takes nothing, so nothing is stable
+        company.go(0.05, takes=False)
+        taken(a, company.now)
+    assert a.reception.is_busy
+    state[0] = b"new"
+    company.go(2.0)
+    assert list(newcomer.spool.chunks()) == [b"old"]
+
+
 def test_snapshots_of_the_same_moment_have_different_numbers():
     driver, hub = alone()
     driver.reception.snapshot = lambda: [b"c"] * 100

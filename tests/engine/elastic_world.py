@@ -194,7 +194,7 @@ class World:
             assert tag.knows(self.joining)
         for slot, node in self.nodes.items():
             first, last = state.confirmed[slot] + 1, node.delivered(slot)
-            lacking = relay(node.engine, slot, first, last)
+            lacking = relay(node.engine, slot, first, last, 1 << 40)
             assert len(lacking) == max(0, last - first + 1), f"{slot} has forgotten too much"
             new.inbox += [(slot, message) for message in lacking]
         self.nodes[self.joining] = new
@@ -215,7 +215,7 @@ class World:
             node.discard(slot)
             node.inbox = [entry for entry in node.inbox if entry[0] != slot]
             first = node.delivered(slot) + 1
-            lacking = relay(holder.engine, slot, first, target)
+            lacking = relay(holder.engine, slot, first, target, 1 << 40)
             assert len(lacking) == target - first + 1
             node.inbox += [(holder.slot, message) for message in lacking]
         for node in nodes:

@@ -27,6 +27,7 @@ from thence.message import Chain, Message, Phantom, WireMessage
 A1, A2, B1, B2, C1, C2 = (pack(slot, n) for slot in range(3) for n in (1, 2))
 D1 = pack(3, 1)
 OPTIONS = EngineOptions()
+EVERYTHING = 1 << 40
 
 
 def node(names: str | list[str] = "abc", slot: int = 0) -> tuple[Tagger, Tagged, Effects]:
@@ -228,20 +229,22 @@ def test_what_is_relayed_is_what_was_sent():
     client, engine, out = node()
     own = bursts.post(client, engine, [b"1", b"2", b"3"], out)
     sent = [said(A1, payload=b"1"), *Chain(0, 2, [b"2", b"3"]).messages()]
-    assert relay(engine, 0, 1, 3) == sent
-    assert relay(engine, 0, 2, 2) == sent[1:2]
-    assert relay(engine, 0, 3, 9) == sent[2:]
+    assert relay(engine, 0, 1, 3, EVERYTHING) == sent
+    assert relay(engine, 0, 2, 2, EVERYTHING) == sent[1:2]
+    assert relay(engine, 0, 3, 9, EVERYTHING) == sent[2:]
+    assert relay(engine, 0, 1, 3, 1) == sent[:1], "one is too much, and has to be"
     client.broadcast(b"4")
-    assert len(relay(engine, 0, 1, 4)) == 3, "tagged, and not sent yet"
+    assert len(relay(engine, 0, 1, 4, EVERYTHING)) == 3, "tagged, and not sent yet"
     messages = [said(B1, payload=b"x"), said(B2, A2, B1, payload=b"y")]
     receive(engine, out, *messages, said(pack(1, 4), pack(1, 3)))
-    assert relay(engine, 1, 1, 4) == messages, "delivered, taken or not; not what is held back"
+    found = relay(engine, 1, 1, 4, EVERYTHING)
+    assert found == messages, "delivered, taken or not; not what is held back"
     receive(engine, out, Phantom(2, 1, (own[0].packed,)))
     take(client, out.deliver)
     assert tell(client, engine, out) == own[:1]
-    assert relay(engine, 0, 1, 3) == [], "the first is forgotten"
-    assert relay(engine, 0, 2, 3) == sent[1:]
-    assert relay(engine, 2, 1, 5) == []
+    assert relay(engine, 0, 1, 3, EVERYTHING) == [], "the first is forgotten"
+    assert relay(engine, 0, 2, 3, EVERYTHING) == sent[1:]
+    assert relay(engine, 2, 1, 5, EVERYTHING) == []
 
 
 # ---- at random -----------------------------------------------------------------------------------

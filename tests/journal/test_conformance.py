@@ -109,6 +109,35 @@ def test_a_journal_is_open_once(place: Place):
     assert place.open().load() == Saved(None, [b"one"])
 
 
+def test_what_is_on_the_shelf_is_there_after_a_crash(place: Place):
+    journal = place.open()
+    journal.shelve([(7, b"seven"), (1 << 62, b""), (3, b"three")])
+    journal.shelve([(3, b"other")])
+    place.crash()
+    journal = place.open()
+    assert journal.shelved() == [(3, 5), (7, 5), (1 << 62, 0)]
+    assert [journal.fetch(number) for number in (3, 7, 1 << 62)] == [b"other", b"seven", b""]
+    assert journal.load() == Saved(None, [])
+
+
+def test_a_checkpoint_says_what_stays_on_the_shelf(place: Place):
+    journal = place.open()
+    journal.shelve([(number, b"x") for number in range(10)])
+    journal.checkpoint(b"state", [(7, 8), (2, 4)])
+    assert [number for number, _ in journal.shelved()] == [2, 3, 4, 7, 8]
+    place.crash()
+    journal = place.open()
+    assert [number for number, _ in journal.shelved()] == [2, 3, 4, 7, 8]
+    journal.checkpoint(b"state")
+    assert journal.shelved() == []
+
+
+def test_what_is_not_on_the_shelf_cannot_be_fetched(place: Place):
+    journal = place.open()
+    with pytest.raises(JournalError, match="shelf"):
+        journal.fetch(1)
+
+
 @pytest.mark.parametrize("other", [Identity("g", "b"), Identity("h", "a"), Identity("g", "a#2")])
 def test_another_node_or_group_may_not_use_it(place: Place, other: Identity):
     place.open().close()

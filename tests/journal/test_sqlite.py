@@ -76,6 +76,30 @@ def test_a_journal_can_move(states: dict[str, Path], tmp_path: Path, name: str):
     assert os.listdir(tmp_path) == ["j"]
 
 
+def test_a_damaged_value_of_the_shelf_is_not_given(tmp_path: Path):
+    with contextlib.closing(SqliteJournal(tmp_path / "j", A)) as journal:
+        journal.shelve([(1, b"one"), (2, b"two")])
+    db = sqlite3.connect(tmp_path / "j", isolation_level=None)
+    db.execute("UPDATE shelf SET data = ? WHERE number = 2", (b"six",))
+    db.close()
+    with contextlib.closing(SqliteJournal(tmp_path / "j", A)) as journal:
+        assert journal.fetch(1) == b"one"
+        with pytest.raises(JournalError, match="value 2 of its shelf"):
+            journal.fetch(2)
+
+
+def test_a_journal_from_before_there_were_shelves_gets_one(states: dict[str, Path], tmp_path: Path):
+    copy_journal(states["closed"], tmp_path / "j")
+    db = sqlite3.connect(tmp_path / "j", isolation_level=None)
+    db.execute("DROP TABLE shelf")
+    db.execute("PRAGMA user_version=1")
+    db.close()
+    assert loaded(tmp_path / "j") == EXPECTED
+    with contextlib.closing(SqliteJournal(tmp_path / "j", A)) as journal:
+        journal.shelve([(1, b"one")])
+        assert journal.fetch(1) == b"one"
+
+
 @pytest.mark.parametrize("seed", seeds(2))
 @pytest.mark.parametrize("name", ["closed", "crashed"])
 def test_a_changed_byte_is_an_error_or_changes_nothing(

@@ -11,6 +11,7 @@ from thence.sim.datagrams import Weather
 from thence.sim.elastic_options import MEMBERSHIP, ElasticOptions
 
 TIGHT = FlowConfig(outbox_messages_max=6, credit_messages=4)
+SMALL = FlowConfig(unstable_bytes_max=1024)
 
 # With a fifth of all datagrams lost, silence is less of a sign.
 PATIENT = msgspec.structs.replace(MEMBERSHIP, beat_ms=150.0, suspect_s=0.9, evict_s=1.2)
@@ -55,6 +56,14 @@ CLASSES: dict[str, dict[str, Any]] = {
     "restarts, everything": {
         "nodes": 4, "joins": 2, "leaves": 1, "crashes": 3, "faults": 3, "stops": 1, "breaks": 2,
         "partitions": 1, "aimed": True, "bursts": 3, "journal": True,
+    },
+    "shelves": {
+        "nodes": 4, "joins": 2, "leaves": 1, "crashes": 3, "faults": 3, "stops": 1, "breaks": 4,
+        "partitions": 1, "bursts": 3, "payload_bytes": 100, "flow": SMALL, "journal": True,
+    },
+    "full": {
+        "nodes": 4, "joins": 1, "stops": 2, "crashes": 1, "breaks": 2, "payload_bytes": 100,
+        "flow": SMALL, "membership": msgspec.structs.replace(MEMBERSHIP, evict_s=2.0),
     },
     "everything": {
         "nodes": 4, "joins": 3, "leaves": 2, "crashes": 2, "stops": 1, "partitions": 1, "breaks": 3,

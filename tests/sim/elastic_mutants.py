@@ -82,8 +82,8 @@ MUTANTS = (
         "slots = driver.view_told.slots", "slots = 1 << 16", "joins",
     ),
     Mutant(
-        "what a newcomer lacks is not kept again", "elastic:Elastic._refill",
-        "len(found) < len(lacks)", "True", "joins",
+        "what a newcomer lacks is not kept again", "away:Away._refill",
+        "base | lacks.start not in row", "True", "joins",
     ),
     Mutant(
         "a newcomer that stays away is never given up", "attendance:Attendance._look",
@@ -102,6 +102,15 @@ MUTANTS = (
     Mutant(
         "a checkpoint leaves out views that wait", "elastic:Elastic._unconfirmed",
         "kind == VIEW_EVENT and each.is_last", "False", "restarts, joins",
+    ),
+    Mutant(
+        "a checkpoint forgets what is on the shelf", "ledger:Ledger.checkpoint",
+        "self._journal.checkpoint(made, state.shelved)", "self._journal.checkpoint(made)",
+        "shelves",
+    ),
+    Mutant(
+        "payloads on the shelf are not handed over", "reception:Reception._begin",
+        "if ranges else ()", "if False else ()", "shelves",
     ),
     # ---- leaves
     Mutant(

@@ -50,6 +50,8 @@ def example_snapshot() -> Snapshot:
                     changes=502,
                     handovers=503,
                     newcomers=504,
+                    kept_bytes=505,
+                    shelved_bytes=506,
                 ),
             ),
             GroupNumbers(name="side", engine="vector", sent=201),

@@ -99,6 +99,8 @@ def test_every_number_arrives_under_its_name():
         ("thence_view_changes_total", ("main",)): 502,
         ("thence_handovers_total", ("main",)): 503,
         ("thence_newcomers", ("main",)): 504,
+        ("thence_kept_bytes", ("main",)): 505,
+        ("thence_shelved_bytes", ("main",)): 506,
         ("thence_connected", ("b",)): 1,
         ("thence_connected", ("c",)): 0,
         ("thence_bytes_sent_total", ("b",)): 301_000,

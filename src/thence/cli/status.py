@@ -130,6 +130,7 @@ PEER_COLUMNS: Final = (
 )  # fmt: skip
 MEMBERSHIP_COLUMNS: Final = (
     "elastic", "view", "members", "suspected", "state", "changes", "handed over", "newcomers",
+    "kept bytes", "in journal",
 )  # fmt: skip
 MEMBER_COLUMNS: Final = ("member", "group", "state", "silent s", "address")
 STATES: Final = {"self": "this node", "condemned": "to be evicted"}
@@ -197,6 +198,8 @@ def _view_row(group: str, membership: MembershipNumbers) -> tuple[str, ...]:
         f"{membership.changes:,}",
         f"{membership.handovers:,}",
         f"{membership.newcomers:,}",
+        f"{membership.kept_bytes:,}",
+        f"{membership.shelved_bytes:,}",
     )
 
 

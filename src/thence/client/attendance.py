@@ -53,6 +53,11 @@ class Attendance(Driver):
         last: int = self.engine.delivered[slot] & SEQ_MAX
         return last
 
+    @property
+    def is_full(self) -> bool:
+        """Whether broadcasts wait because too much is not stable."""
+        return self.unstable >= self._unstable_max
+
     def hurry_beat(self) -> None:
         """There is something that the others should know soon."""
         self._beat_at = min(self._beat_at, self._now)
@@ -96,12 +101,13 @@ class Attendance(Driver):
         config, detector, council = self.membership, self.detector, self.council
         suspects: set[int] = set()
         condemned = {*council.sentenced}
+        is_full = config.evict_full and self.is_full
         for slot in council.others:
             silence = detector.silence(slot, now)
             if slot in council.up:
                 if detector.is_suspect(slot, now):
                     suspects.add(slot)
-                    if config.evict_s and silence >= config.evict_s:
+                    if config.evict_s and (silence >= config.evict_s or is_full):
                         condemned.add(slot)
             elif silence >= config.join_s:
                 suspects.add(slot)

@@ -19,6 +19,7 @@ from __future__ import annotations
 from typing import Any
 
 from thence.client.application import Application
+from thence.client.council import AcceptorState
 from thence.client.entries import DELIVERY
 from thence.client.events import Connected, Disconnected
 from thence.client.ledger import Ledger
@@ -322,9 +323,14 @@ class Driver(Application):
 
     def _checkpoint(self, ledger: Ledger, position: int) -> None:
         outbox = self.exchange.outbox
-        kept = [outbox.message(number) for number in range(outbox.first, outbox.last + 1)]
+        first = outbox.solid  # what is before it, those who lack it are given from the engine
+        kept = [outbox.message(number) for number in range(first, outbox.last + 1)]
         have = [flow.have for flow in self.exchange.flows]
-        ledger.checkpoint(outbox.first, kept, have, self._unconfirmed(), position)
+        ledger.checkpoint(first, kept, have, self._unconfirmed(), position, self._standing())
+
+    def _standing(self) -> AcceptorState | None:
+        """What is promised of the next view (elastic.py)."""
+        return None
 
     def _unconfirmed(self) -> list[Any]:
         """What was delivered and is not confirmed, in order."""

@@ -23,27 +23,25 @@ from typing import Any
 
 from thence.causal.dot import SEQ_MAX
 from thence.causal.members import MemberId
-from thence.client.beginning import begun, founded, resumed
+from thence.client.away import Away
+from thence.client.beginning import Handed, begun, founded, resumed
 from thence.client.changes import Change, view_name
-from thence.client.council import Council
+from thence.client.council import AcceptorState, Council
 from thence.client.entries import DELIVERY, VIEW_EVENT, Checkpoint, Recovered, Viewed
 from thence.client.events import Event, Evicted, Joined, Left
 from thence.client.exchange import Exchange
-from thence.client.flushing import Flushing
 from thence.client.hearsay import STRANGERS_MAX, check, is_believed, sign
 from thence.client.ledger import Ledger
 from thence.config.node import MembershipConfig
-from thence.engine import handover as engine_handover
 from thence.engine.base import EngineOptions, EngineSpec
-from thence.engine.restore import State
 from thence.errors import LocalProtocolError, Removed
 from thence.wire import membership as said
 from thence.wire import talk
 from thence.wire.frame import frame
-from thence.wire.membership import CouncilMessage, Head, View
+from thence.wire.membership import CouncilMessage, View
 
 
-class Elastic(Flushing):
+class Elastic(Away):
     """One group of one node, with members that change."""
 
     is_elastic = True
@@ -57,9 +55,10 @@ class Elastic(Flushing):
         now: float,
         membership: MembershipConfig,
         options: EngineOptions = EngineOptions(),
-        newcomer: tuple[Head, State] | None = None,
+        newcomer: Handed | None = None,
         secret: bytes | None = None,
         checkpoint: Checkpoint | None = None,
+        shelf_bytes_max: int = 0,
         **rest: Any,
     ) -> None:
         """``newcomer``: the state that was handed over; ``checkpoint``: what the journal has; with
@@ -87,12 +86,13 @@ class Elastic(Flushing):
         if checkpoint is not None:
             begin = resumed(checkpoint, spec, options)
         elif newcomer is not None:
-            begin = begun(newcomer, options)
+            begin = begun(newcomer, options, rest.get("journal"))
         else:
             begin = founded(view, slot, spec, options)
         names = begin.members.names
         super().__init__(group, names, names[slot], spec, now, options=options, begin=begin, **rest)
         self.speaks = options.stability
+        self._keep_for_absent(rest.get("journal"), shelf_bytes_max)
         if self._trace is not None:
             self._trace.follow(names)
             if newcomer is not None:
@@ -295,6 +295,9 @@ class Elastic(Flushing):
             self._ledger.promised(self.council.state())
         self.council.dirty = False
 
+    def _standing(self) -> AcceptorState:
+        return self.council.state()
+
     def _unconfirmed(self) -> list[Any]:
         entries = [(kind, tag) for _, kind, tag in self._open_events]
         entries += [
@@ -419,16 +422,6 @@ class Elastic(Flushing):
         if mine != (theirs.engine, theirs.stability):
             return f"{theirs.engine}, stability {theirs.stability} there; {mine} here"
         return ""
-
-    def _refill(self, slot: int, have: int) -> bool:
-        """Keep again what a peer lacks: it is not stable, so it is remembered."""
-        lacks = self.exchange.lacks(have)
-        found = engine_handover.relay(self.engine, self.slot, lacks.start, lacks.stop - 1)
-        if len(found) < len(lacks):
-            return False
-        self.exchange.unsettle(slot)
-        self.exchange.refill(found)
-        return True
 
     # ---- what peers say --------------------------------------------------------------------------
 

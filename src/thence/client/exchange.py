@@ -22,9 +22,8 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from typing import Final
 
-from thence.causal.dot import SEQ_BITS
 from thence.client.flow import NO_CEILING, Flow
-from thence.client.outbox import Entry, Hollow, Outbox
+from thence.client.outbox import Hollow, Outbox
 from thence.config.node import FlowConfig
 from thence.errors import WireError
 from thence.message import Chain, Message, Phantom, VectorMessage, hollow_form
@@ -87,9 +86,15 @@ class Exchange:
         outbox = self.outbox
         return outbox.waiting < self._messages_max and outbox.waiting_bytes < self._bytes_max
 
+    @property
+    def has_unsettled(self) -> bool:
+        """Whether some member is away, or catches up."""
+        return bool(self._unsettled)
+
     def behind(self) -> list[str]:
         """The members that have acknowledged least: whom a full outbox waits for."""
-        waited = [flow for flow in self.peers if flow.is_settled] or self.peers
+        waited = [flow for flow in self.peers if flow.is_settled] if not self.has_room else []
+        waited = waited or self._unsettled or self.peers
         least = min([flow.acked for flow in waited], default=0)
         return [flow.name for flow in waited if flow.acked == least]
 
@@ -199,8 +204,8 @@ class Exchange:
         self.release()
 
     def resume(self, view: int) -> None:
-        """Everything that is kept was sent in this view or earlier: it is not known when."""
-        self._marks = [(self.outbox.first, view)] if view else []
+        """What was sent so far was sent in this view or earlier: it is not known when."""
+        self._marks = [(1, view)] if view else []
         self.view = view
         for flow in self.peers:
             flow.set_ceiling(self._ceiling(flow.view))
@@ -253,6 +258,7 @@ class Exchange:
         self._unsettled = [flow for flow in self._unsettled if not flow.is_settled]
         settled = [flow.acked for flow in self.peers if flow.is_settled]
         outbox.floor = min(settled, default=outbox.last)
+        outbox.lighten(outbox.floor)
         waited = [flow for flow in self.peers if flow.is_settled or flow.is_open]
         outbox.is_sent = bool(waited)
         return waited
@@ -272,23 +278,14 @@ class Exchange:
         is opened, ``refill`` has to bring them back."""
         return range(have + 1, self.outbox.first)
 
-    def refill(self, messages: Sequence[Message]) -> None:
-        """Keep own messages again, oldest first, up to the one before ``outbox.first``.
+    def refill(self, lengths: Sequence[int]) -> None:
+        """Own messages whose payloads have these lengths are to be sent again, oldest first, up to
+        the one before ``outbox.first``.
 
         Only where link numbers are those of the default stream.  The next ``release`` forgets them
         again unless the flow of whoever lacks them is open by then.
         """
-        first = self.outbox.first - len(messages)
-        entries = []
-        for number, message in enumerate(messages, first):
-            assert (message.origin, message.seq) == (self._slot, number), "not those in front"
-            size = talk.message_bytes(message.payload)
-            before = (self._slot << SEQ_BITS) + number - 1
-            if number > 1 and message.context == (before,) and message.aside is None:
-                entries.append(Entry(message.payload, size, number))
-            else:
-                entries.append(Entry(codec.encode(message), size))
-        self.outbox.refill(entries)
+        self.outbox.refill(lengths)
 
     def fall_back(self, slot: int, have: int, discarded: int, discarded_bytes: int) -> None:
         """What was received of a peer and not delivered is gone, because an eviction froze it:

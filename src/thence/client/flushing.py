@@ -17,7 +17,7 @@ from thence.wire import codec, talk
 from thence.wire import membership as said
 
 RELAY_BYTES: Final = 1 << 20
-"""Of messages in one relay."""
+"""Of messages in one relay, but for the last of them."""
 
 
 class Flushing(Attendance):
@@ -49,13 +49,7 @@ class Flushing(Attendance):
     def _pulled(self, slot: int, message: said.Pull) -> None:
         if message.view != self.council.view.num or message.slot >= len(self.members.names):
             return
-        found = handover.relay(self.engine, message.slot, message.first, message.last)
-        size = 0
-        for at, each in enumerate(found):
-            size += len(each.payload) + talk.MESSAGE_BYTES_EXTRA
-            if size > RELAY_BYTES and at:
-                found = found[:at]
-                break
+        found = handover.relay(self.engine, message.slot, message.first, message.last, RELAY_BYTES)
         if found:
             batch = b"".join(codec.join_batch([codec.encode(each) for each in found]))
             name = self.members.ids[slot].name

@@ -2,7 +2,9 @@
 
 The state is that of one moment of the provider's application: what its engine remembers is copied
 at that moment, what the application gives is asked for at that moment and drawn piece by piece as
-the newcomer acknowledges.  So only a window of it is in memory, however large it is.
+the newcomer acknowledges.  So only a window of it is in memory, however large it is.  Payloads on
+the shelf (shelf.py) are drawn in the same way: they cannot become stable, and go, before the
+newcomer has them.
 """
 
 from __future__ import annotations
@@ -14,7 +16,17 @@ from typing import Final
 
 import msgspec
 
-from thence.wire.membership import CHUNK, END, ENGINE, HEAD, PART, Head, Piece
+from thence.wire.membership import (
+    CHUNK,
+    END,
+    ENGINE,
+    HEAD,
+    PART,
+    PAYLOAD,
+    PAYLOAD_PART,
+    Head,
+    Piece,
+)
 
 WINDOW_PIECES: Final = 16
 """Pieces on their way that are not acknowledged."""
@@ -25,11 +37,11 @@ class Handover:
 
     def __init__(
         self, number: int, ticket: int, head: Head, engine: bytes,
-        chunks: Iterable[bytes], piece_bytes: int,
+        chunks: Iterable[bytes], piece_bytes: int, payloads: Iterable[bytes] = (),
     ) -> None:  # fmt: skip
         self.number = number
         self.ticket = ticket
-        self._pieces = _pieces(head, engine, chunks, piece_bytes)
+        self._pieces = _pieces(head, engine, payloads, chunks, piece_bytes)
         self._kept: deque[Piece] = deque()
         """Drawn, not acknowledged."""
         self._drawn = 0
@@ -71,7 +83,7 @@ class Handover:
 
 
 def _pieces(
-    head: Head, engine: bytes, chunks: Iterable[bytes], piece_bytes: int
+    head: Head, engine: bytes, payloads: Iterable[bytes], chunks: Iterable[bytes], piece_bytes: int
 ) -> Iterator[tuple[int, bytes]]:
     digest = sha256()
     yield HEAD, msgspec.msgpack.encode(head)
@@ -79,13 +91,14 @@ def _pieces(
         data = engine[at : at + piece_bytes]
         digest.update(data)
         yield ENGINE, data
-    for chunk in chunks:
-        if not isinstance(chunk, bytes | bytearray | memoryview):
-            raise TypeError(f"snapshot() gave a chunk of {type(chunk).__name__}, not bytes")
-        chunk = bytes(chunk)
-        digest.update(chunk)
-        last = max(0, len(chunk) - 1) // piece_bytes * piece_bytes
-        for at in range(0, last, piece_bytes):
-            yield PART, chunk[at : at + piece_bytes]
-        yield CHUNK, chunk[last:]
+    for part, whole, values in ((PAYLOAD_PART, PAYLOAD, payloads), (PART, CHUNK, chunks)):
+        for value in values:
+            if not isinstance(value, bytes | bytearray | memoryview):
+                raise TypeError(f"snapshot() gave a chunk of {type(value).__name__}, not bytes")
+            data = bytes(value)
+            digest.update(data)
+            last = max(0, len(data) - 1) // piece_bytes * piece_bytes
+            for at in range(0, last, piece_bytes):
+                yield part, data[at : at + piece_bytes]
+            yield whole, data[last:]
     yield END, digest.digest()

@@ -94,6 +94,7 @@ def _elastic(
         group, ENGINES[ENGINE], view, slot, runtime.now, config.membership, options=options,
         secret=_secret(station), flow=config.flow, timing=config.timing, trace=trace,
         journal=journal, checkpoint_bytes=config.journal.checkpoint_bytes,
+        shelf_bytes_max=config.journal.shelf_bytes_max,
         epoch_us=runtime.epoch_us, **more,
     )  # fmt: skip
 
@@ -153,7 +154,7 @@ async def join(
         await _ask(station, group, newcomer, contacts)
         return _begin(station, group, options, hooks, newcomer)
     finally:
-        newcomer.spool.close()
+        newcomer.close()
 
 
 async def _ask(
@@ -220,7 +221,8 @@ def _begin(
     assert member is not None
     names = [each.id for each in head.view.members]
     trace = station.tracing(group, member.id, names, ENGINE, options.stability, is_founder=False)
-    driver = _anew(station, group, head.view, head.slot, options, trace, newcomer=(head, state))
+    handed = (head, state, newcomer.payloads.chunks())
+    driver = _anew(station, group, head.view, head.slot, options, trace, newcomer=handed)
     return _added(station, driver, hooks)
 
 

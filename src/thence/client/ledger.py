@@ -46,6 +46,7 @@ from thence.client.entries import (
     encode,
 )
 from thence.client.recovery import Install, Recovery
+from thence.client.shelf import Shelf
 from thence.engine.frontier import Confirmed as ConfirmedFrontier
 from thence.engine.outgoing import message_of
 from thence.engine.restore import State, export_state
@@ -79,6 +80,8 @@ class Ledger:
         self._changes = 0  # ... and how many changes of the next one
         self._events: list[int | StreamDot] = []
         self._dirty = False
+        self.shelf: Shelf | None = None
+        """Where payloads are that are not in memory."""
 
     # While the node runs.
 
@@ -148,8 +151,11 @@ class Ledger:
 
     @property
     def wants_checkpoint(self) -> bool:
-        """Whether the records have grown enough to be replaced."""
-        return self._journal.log_bytes >= self._due_bytes
+        """Whether the records, or what is on the shelf for nothing, have grown enough."""
+        shelf = self.shelf
+        return self._journal.log_bytes >= self._due_bytes or (
+            shelf is not None and shelf.stale_bytes >= self._checkpoint_bytes + shelf.shelved_bytes
+        )
 
     def checkpoint(
         self, outbox_first: int, outbox: list[bytes], have: list[int],
@@ -168,7 +174,9 @@ class Ledger:
                 view=self.view, changes=self._changes, promised=promised,
             )
         )  # fmt: skip
-        self._journal.checkpoint(made)
+        self._journal.checkpoint(made, state.shelved)
+        if self.shelf is not None:
+            self.shelf.settled()
         self._dirty = False
         if self._checkpoint_bytes:  # 0: at every commit, which tests want
             self._due_bytes = max(self._checkpoint_bytes, CHECKPOINT_FACTOR * len(made))

@@ -10,7 +10,7 @@ that two requests come from the same newcomer.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from hashlib import sha256
 from typing import Final, TypeVar
 
@@ -40,13 +40,15 @@ class Newcomer:
 
     def __init__(
         self, group: str, request: Request, now: float, secret: bytes | None = None,
-        spool: Spool | None = None,
+        make_spool: Callable[[], Spool] = Spool,
     ) -> None:  # fmt: skip
         self.group = group
         self.request = request
         self._secret = secret
-        self.spool = spool or Spool()
+        self.spool = make_spool()
         """The application's state, once it is there."""
+        self.payloads = make_spool()
+        """Of messages that ``state`` names and has no payload of (``State.shelved``), in order."""
         self.failed = ""
         """Why it will never be let in."""
         self.waiting_for = "nobody answers yet"
@@ -76,7 +78,12 @@ class Newcomer:
     @property
     def received_bytes(self) -> int:
         """Of the state, so far."""
-        return len(self._engine) + self.spool.bytes
+        return len(self._engine) + self.payloads.bytes + self.spool.bytes
+
+    def close(self) -> None:
+        """Let go of what is kept in files."""
+        self.spool.close()
+        self.payloads.close()
 
     def deadline(self) -> float | None:
         """When ``tick`` is due; while nobody is connected, when somebody is."""
@@ -168,6 +175,7 @@ class Newcomer:
         self._engine.clear()
         self._digest = sha256()
         self.spool.clear()
+        self.payloads.clear()
 
     def _take(self, piece: said.Piece) -> None:
         if piece.kind == said.HEAD:
@@ -189,8 +197,12 @@ class Newcomer:
             if len(self._engine) > ENGINE_BYTES_MAX:
                 raise WireError("the state of the engine has no end")
             self._engine += piece.data
-        else:
+        elif piece.kind in (said.PAYLOAD_PART, said.PAYLOAD):
+            self.payloads.write(piece.data, piece.kind == said.PAYLOAD)
+        elif piece.kind in (said.PART, said.CHUNK):
             self.spool.write(piece.data, piece.kind == said.CHUNK)
+        else:
+            raise WireError(f"a piece of kind {piece.kind}")
 
 
 def _decode(data: bytes, form: type[T]) -> T:

@@ -3,12 +3,16 @@
 Messages have link numbers 1, 2, 3, ... in the order in which they were sent.  A peer is sent them
 in order, from what it has on.  Of messages that come right after the one before them only the
 payload is kept: they travel as chains (``message.Chain``).
+
+Where members come and go, what only those lack who catch up is *light*: only its size is kept, and
+it is fetched from the engine, which remembers what is not stable, when it is sent.  Light messages
+are the first ones.
 """
 
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from itertools import accumulate
 from typing import Final
 
@@ -34,17 +38,6 @@ class Hollow(msgspec.Struct, frozen=True):
     """What the others get instead: the same without its payload."""
 
 
-class Entry(msgspec.Struct, frozen=True, gc=False):
-    """A message that is put back (``Outbox.refill``)."""
-
-    kept: bytes
-    """The encoded message, or the payload alone if it comes right after the one before it."""
-    size: int
-    """What it counts towards a peer's limit."""
-    seq: int = 0
-    """Its own, if only the payload is kept; 0 otherwise."""
-
-
 class Outbox:
     """The messages from ``first`` on, in order."""
 
@@ -59,6 +52,10 @@ class Outbox:
         self.floor = first - 1
         """Messages up to this number are kept only for peers that catch up, and count towards no
         limit of this node; below ``first`` it says nothing."""
+        self.light = 0
+        """The number of the last message that is fetched when it is sent; below ``first``: none."""
+        self.fetch: Callable[[int], Message] | None = None
+        """Gives the message of that number, which is not stable."""
         self._messages: list[bytes] = []
         self._seqs: list[int] = []  # of those whose payload is kept; 0 for the others
         # What all messages before each one add up to, and what all do: as both ends count them
@@ -138,18 +135,35 @@ class Outbox:
             del kept[: self._gone]
         self._gone = 0
 
-    def refill(self, entries: Sequence[Entry]) -> None:
-        """Keep messages again that were released, oldest first, up to the one before ``first``: a
-        peer lacks them whom nobody waited for."""
-        assert len(entries) < self.first, "there are no numbers for so many"
+    def refill(self, lengths: Sequence[int]) -> None:
+        """Messages that were released are to be sent again, those before ``first`` whose payloads
+        have these lengths: a peer lacks them whom nobody waited for."""
+        count = len(lengths)
+        assert count < self.first, "there are no numbers for so many"
         self._shrink()
-        sizes, lengths = [each.size for each in entries], [len(each.kept) for each in entries]
-        self._messages[:0] = [each.kept for each in entries]
-        self._seqs[:0] = [each.seq for each in entries]
+        if self.light < self.first:
+            self.light = self.first - 1
+        self._messages[:0] = [b""] * count
+        self._seqs[:0] = [0] * count
         # Sums may be below zero then: only their differences mean anything.
+        sizes = [length + MESSAGE_BYTES_EXTRA for length in lengths]
         self._sizes[:1] = accumulate(sizes, initial=self._sizes[0] - sum(sizes))
         self._bytes[:1] = accumulate(lengths, initial=self._bytes[0] - sum(lengths))
-        self.first -= len(entries)
+        self.first -= count
+
+    def lighten(self, number: int) -> None:
+        """What is up to this number only those lack who catch up."""
+        start = max(self.first, self.light + 1)
+        if number >= start and self.fetch is not None:
+            at, count = start - self.first + self._gone, number - start + 1
+            self._messages[at : at + count] = [b""] * count
+            self._seqs[at : at + count] = [0] * count
+            self.light = number
+
+    @property
+    def solid(self) -> int:
+        """The number of the first message that is here itself, or of the next one."""
+        return max(self.first, self.light + 1)
 
     def reach(
         self, number: int, limit: int, room: int, batch_bytes: int, slot: int
@@ -192,6 +206,9 @@ class Outbox:
         whether all peers get the same."""
         is_for_all = True
         items: list[bytes] = []
+        if number <= self.light:
+            items = self._fetched(number, min(last, self.light))
+            number = min(last, self.light) + 1
         at = number - self.first + self._gone
         end = at + last - number + 1
         seqs, messages = self._seqs, self._messages
@@ -217,8 +234,30 @@ class Outbox:
             at += 1
         return join_batch(items), is_for_all
 
+    def _fetched(self, number: int, last: int) -> list[bytes]:
+        """Light messages as items of a batch, those that come right after each other as chains."""
+        assert self.fetch is not None
+        items: list[bytes] = []
+        seq = 0
+        payloads: list[bytes] = []
+        for each in range(number, last + 1):
+            message = self.fetch(each)
+            before = (self._slot << SEQ_BITS) + message.seq - 1
+            if message.seq > 1 and message.context == (before,) and message.aside is None:
+                seq = seq if payloads else message.seq
+                payloads.append(message.payload)
+                continue
+            if payloads:
+                items.append(encode(Chain(self._slot, seq, payloads)))
+                payloads = []
+            items.append(encode(message))
+        if payloads:
+            items.append(encode(Chain(self._slot, seq, payloads)))
+        return items
+
     def message(self, number: int) -> bytes:
-        """One of the messages that are kept, encoded."""
+        """One of the messages that are here themselves, encoded."""
+        assert number > self.light
         at = number - self.first + self._gone
         kept, seq = self._messages[at], self._seqs[at]
         if not seq:

@@ -8,6 +8,7 @@ one moment.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from itertools import chain, islice
 from typing import Any, Final, Protocol
 
 import msgspec
@@ -232,9 +233,14 @@ class Reception:
             chunks = (chunks,)
         elif isinstance(chunks, str) or not isinstance(chunks, Iterable):
             raise TypeError(f"snapshot() gave {type(chunks).__name__}, not bytes or chunks of them")
+        # What a generator does before its first chunk, copying the state above all, it does now.
+        rest = iter(chunks)
+        chunks = chain(list(islice(rest, 1)), rest)
+        ranges = [range(first, last + 1) for first, last in state.shelved]
+        payloads = map(client.past.shelf.fetch, chain.from_iterable(ranges)) if ranges else ()
         return Handover(
             number, guest.request.ticket, head, msgspec.msgpack.encode(state), chunks,
-            self._config.chunk_bytes,
+            self._config.chunk_bytes, payloads,
         )  # fmt: skip
 
     def _go_on(self, peer: str, guest: Guest) -> None:

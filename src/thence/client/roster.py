@@ -43,6 +43,8 @@ def membership_numbers(driver: Driver, now: float) -> MembershipNumbers | None:
         changes=council.changes,
         handovers=reception.handed,
         newcomers=len(reception.guests.keys() | council.joins.keys()),
+        kept_bytes=driver.shelf.bytes,
+        shelved_bytes=driver.shelf.shelved_bytes,
     )
 
 

@@ -103,6 +103,11 @@ class FlowConfig(Checked, frozen=True):
     unstable_messages_max: Annotated[
         int, About("messages delivered here and not yet known to be stable", 1, MESSAGES_MAX)
     ] = 1_048_576
+    unstable_bytes_max: Annotated[
+        int,
+        About("bytes of payloads not yet known to be stable that are kept in memory, in groups "
+              "whose members change", KIB, BYTES_MAX),
+    ] = 256 * MIB  # fmt: skip
     batch_bytes_max: Annotated[
         int, About("bytes of messages that are joined into one frame", KIB, 16 * MIB)
     ] = 256 * KIB
@@ -175,6 +180,11 @@ class MembershipConfig(Checked, frozen=True):
         About("silence after which a suspected member is evicted; 0: only `thence evict` does",
               0, S_MAX),
     ] = 30.0  # fmt: skip
+    evict_full: Annotated[
+        bool,
+        About("whether a suspected member is evicted before evict_s when senders have to wait "
+              "because of what is kept for it"),
+    ] = True  # fmt: skip
     join_s: Annotated[
         float,
         About(
@@ -271,6 +281,11 @@ class JournalConfig(Checked, frozen=True):
     checkpoint_bytes: Annotated[
         int, About("size of the log at which it is folded into a checkpoint", 4 * KIB, BYTES_MAX)
     ] = 16 * MIB
+    shelf_bytes_max: Annotated[
+        int,
+        About("bytes of payloads that wait here for members that are away, instead of in memory", 0,
+              BYTES_MAX),
+    ] = 4096 * MIB  # fmt: skip
 
 
 class LogConfig(Checked, frozen=True):

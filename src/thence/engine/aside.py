@@ -26,3 +26,17 @@ class TagAside:
         """Hollow, and something after it was consumed here."""
         self.behind: tuple[int, ...] = ()
         """What left the frontier with it though it does not name that (engine/frontier.py)."""
+
+
+class Answers:
+    """The unforgotten ancestors of a tag, as bits of one integer: bit i is index ``base + i``."""
+
+    __slots__ = ("asked", "base", "bits", "lost")
+
+    def __init__(self, bits: int, base: int, asked: int, lost: int) -> None:
+        self.bits = bits
+        self.base = base
+        self.asked = asked
+        """The client's clock when they were made."""
+        self.lost = lost
+        """Below this index an ancestor may be missing: a message between was dropped."""

@@ -217,7 +217,7 @@ class Delivery:
         """It is not for this node.  It tells nothing of its sender: only what the application is
         handed does, or a phantom."""
         aside.hollow = True
-        tag.payload = b""
+        tag.body = b""
         tag.know = tag.know1 = tag.know2 = 0
         self.past.hollows = True
 

@@ -22,6 +22,7 @@ Only the default stream, and messages for everyone: a hollow message has no payl
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import Final
 
 import msgspec
 
@@ -37,6 +38,9 @@ from thence.engine.tagged import Tagged, make
 from thence.engine.tagger import Tagger
 from thence.errors import LocalProtocolError
 from thence.message import Message
+
+MESSAGE_BYTES: Final = 64
+"""What a message takes beside its payload, about."""
 
 
 def taken(client: Tagger, engine: Tagged, waiting: Iterable[Tag]) -> Confirmed:
@@ -83,17 +87,19 @@ def begin(state: State, mask: int, options: EngineOptions) -> tuple[Tagger, Tagg
     return client, engine, confirmed
 
 
-def relay(engine: Tagged, slot: int, first: int, last: int) -> list[Message]:
-    """The messages ``first`` to ``last`` of that slot, this node's own included, as they were
-    sent: for those who lack them.  It ends before the first that is not delivered here, or
-    forgotten, which all members have then."""
+def relay(engine: Tagged, slot: int, first: int, last: int, bytes_max: int) -> list[Message]:
+    """The messages ``first`` to ``last`` of that slot as they were sent, for those who lack them,
+    up to the one with which the payloads have ``bytes_max``.  It ends before the first that is not
+    delivered here, or forgotten, which all members have then."""
     found: list[Message] = []
     row = engine.rows[slot]
+    size = 0
     for seq in range(first, last + 1):
         tag = row.get(slot << SEQ_BITS | seq)
-        if tag is None:
+        if tag is None or size >= bytes_max:
             break
         found.append(message_of(tag))
+        size += len(found[-1].payload) + MESSAGE_BYTES
     return found
 
 

@@ -40,7 +40,7 @@ from thence.engine.checks import aside_fault, context_fault
 from thence.engine.frontier import Confirmed
 from thence.engine.outgoing import message_of
 from thence.engine.streams import STREAM_BASE
-from thence.engine.tag import Tag
+from thence.engine.tag import SHELVED, Tag
 from thence.engine.tagged import Tagged
 from thence.engine.tagger import Tagger
 from thence.errors import JournalError, LocalProtocolError
@@ -74,6 +74,8 @@ class State(msgspec.Struct, frozen=True):
     k_told: tuple[int, ...] = ()
     """Packed dots of those of them that were told k-stable, sorted."""
     lost: tuple[Lost, ...] = ()
+    shelved: tuple[tuple[int, int], ...] = ()
+    """Ranges of packed dots, sorted: of these messages the payload is not here but on a shelf."""
 
 
 def export_state(
@@ -98,10 +100,27 @@ def export_state(
         context=tuple(sorted(frontier.context)),
         hidden=tuple(sorted(frontier.newest_hidden())),
         stream_context=_stream_dots(client, frontier.stream_context),
-        messages=tuple(message_of(tag) for tag in tags),
+        messages=tuple(map(_unfetched, tags)),
         k_told=tuple(sorted(tag.packed for tag in k_told if tag.gone < 0)),
         lost=_lost(client, confirmed, [tag.index for tag in tags]),
+        shelved=_ranges(sorted([tag.packed for tag in tags if tag.body is SHELVED])),
     )
+
+
+def _unfetched(tag: Tag) -> Message:
+    """The message of a tag, without its payload if that is on a shelf."""
+    if tag.body is not SHELVED:
+        return message_of(tag)
+    return Message(tag.origin, tag.seq, tag.raw_context, b"")
+
+
+def _ranges(numbers: list[int]) -> tuple[tuple[int, int], ...]:
+    """Sorted numbers, as ranges from the first to the last of those that follow each other."""
+    found: list[tuple[int, int]] = []
+    for number in numbers:
+        first = found.pop()[0] if found and found[-1][1] == number - 1 else number
+        found.append((first, number))
+    return tuple(found)
 
 
 def _lost(client: Tagger, confirmed: Confirmed, indices: list[int]) -> tuple[Lost, ...]:
@@ -134,6 +153,13 @@ def restore(client: Tagger, engine: Tagged, confirmed: Confirmed, state: State) 
     if not client.keep and state.messages:
         raise LocalProtocolError("the state of a node with stability, restored into one without")
     tags = _Restored(client, engine, state).readmit()
+    if state.shelved:
+        by_packed = {tag.packed: tag for tag in tags}
+        for first, last in state.shelved:
+            for packed in range(first, last + 1):
+                if packed not in by_packed:
+                    raise _impossible("a payload is on a shelf, and its message is not there")
+                by_packed[packed].body = SHELVED
     _resume(client, engine, confirmed, state)
     return tags
 

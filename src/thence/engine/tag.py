@@ -29,7 +29,7 @@ import msgspec
 
 from thence.causal.dot import SEQ_BITS, SEQ_MAX, Dot
 from thence.causal.members import Members
-from thence.engine.aside import TagAside
+from thence.engine.aside import Answers, TagAside
 from thence.engine.streams import STREAM_BASE, StreamNames
 from thence.errors import ForgottenTagError, LocalProtocolError, UnknownTagError
 
@@ -39,6 +39,8 @@ STREAM_WINDOW_MAX: Final = 1024
 
 
 NOTHING: Final[list[Tag]] = []  # what a forgotten tag has before it; shared, never changed
+SHELVED: Final = bytes(bytearray(b"shelved"))
+"""Stands for a payload that is not in memory; known by being this very object."""
 
 
 class Past(StreamNames):
@@ -69,6 +71,8 @@ class Past(StreamNames):
         """By stream: the newest dot dropped by its bound, not by stability, and its index."""
         self.hollows = False
         """Something was ordered here that was not for this node; never false again."""
+        self.shelf: Any = None
+        """Has the payloads of tags that are not in memory (client/shelf.py); None: all are."""
 
     @property
     def window(self) -> dict[int, Tag]:
@@ -114,7 +118,7 @@ class Past(StreamNames):
 
     def _drop_of_stream(self, tag: Tag) -> None:
         tag.gone = self.clock
-        tag.payload = b""
+        tag.body = b""
         self.stream_row.pop(tag.packed, None)
 
     def _raise_base(self) -> None:
@@ -227,20 +231,6 @@ class Past(StreamNames):
         )
 
 
-class Answers:
-    """The unforgotten ancestors of a tag, as bits of one integer: bit i is index ``base + i``."""
-
-    __slots__ = ("asked", "base", "bits", "lost")
-
-    def __init__(self, bits: int, base: int, asked: int, lost: int) -> None:
-        self.bits = bits
-        self.base = base
-        self.asked = asked
-        """The client's clock when they were made."""
-        self.lost = lost
-        """Below this index an ancestor may be missing: a message between was dropped."""
-
-
 class Tag:
     """Names a message and what happened before it.
 
@@ -253,6 +243,7 @@ class Tag:
         "answers",
         "aside",
         "before",
+        "body",
         "gone",
         "index",
         "know",
@@ -261,7 +252,6 @@ class Tag:
         "named",
         "packed",
         "past",
-        "payload",
         "previous",
         "pushed",
     )
@@ -271,7 +261,7 @@ class Tag:
         past: Past,
         packed: int,
         named: tuple[int, ...] | None,
-        payload: bytes,
+        body: bytes,
         before: list[Tag],
         previous: Tag | None = None,
     ) -> None:
@@ -279,7 +269,8 @@ class Tag:
         self.packed = packed
         self.named = named
         """``raw_context``, or None where that is the one before it of the same origin alone."""
-        self.payload = payload
+        self.body = body
+        """Its payload, or ``SHELVED``."""
         self.know = 0
         """Bit k: the member in slot k is known to have consumed this message."""
         self.know1 = 0
@@ -323,6 +314,15 @@ class Tag:
         if slot < 2 * LANE_BITS:
             return self.know1 >> (slot - LANE_BITS) & 1 == 1
         return self.know2 >> (slot - 2 * LANE_BITS) & 1 == 1
+
+    @property
+    def payload(self) -> bytes:
+        """What it says; empty once it is forgotten."""
+        body = self.body
+        if body is SHELVED:
+            found: bytes = self.past.shelf.fetch(self.packed)
+            return found
+        return body
 
     @property
     def raw_context(self) -> tuple[int, ...]:

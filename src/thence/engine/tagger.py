@@ -148,7 +148,7 @@ class Tagger:
         clock = past.clock + 1
         past.clock = clock
         tag.gone = clock
-        tag.payload = b""
+        tag.body = b""
         tag.before = NOTHING
         tag.previous = None
         del past.rows[tag.packed >> SEQ_BITS][tag.packed]

@@ -5,10 +5,14 @@ are there after a crash once ``commit`` has returned: all that were staged, or n
 ``checkpoint`` replaces everything before it in one step.  So after a crash ``load`` gives the last
 checkpoint and every record committed since, in order, or raises ``JournalError``: never less
 without saying so.
+
+Beside them there is a *shelf*: values by number that would take too much memory, and too much of
+every checkpoint.  They are there as long as checkpoints say that they are needed.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Protocol
 
 import msgspec
@@ -47,8 +51,19 @@ class Journal(Protocol):
         """Make what is staged durable; JournalError if that cannot be done, and then for ever:
         what is on disk is what it was after the last commit that returned."""
 
-    def checkpoint(self, state: bytes) -> None:
-        """Replace the checkpoint and all records, staged ones too, by this state, durably."""
+    def checkpoint(self, state: bytes, shelved: Iterable[tuple[int, int]] = ()) -> None:
+        """Replace the checkpoint and all records, staged ones too, by this state, durably; of the
+        shelf only these ranges of numbers are left."""
+
+    def shelve(self, values: Iterable[tuple[int, bytes]]) -> None:
+        """Put values on the shelf, by number from 0 to 2**63 - 1, all or none; one that is there is
+        replaced.  JournalError like ``commit``."""
+
+    def fetch(self, number: int) -> bytes:
+        """A value from the shelf; JournalError if it is not there as it was put there."""
+
+    def shelved(self) -> list[tuple[int, int]]:
+        """The numbers on the shelf and how many bytes each has, sorted."""
 
     def close(self) -> None:
         """Commit and let go; may be called again."""

@@ -7,6 +7,7 @@ fails or crashes one operation, before it does anything or after it did all.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Literal
 
 import msgspec
@@ -26,7 +27,8 @@ class Fault(msgspec.Struct, frozen=True):
     """What happens to one operation on a disk."""
 
     at: int
-    """Which one, counted from 1: appends, commits that have something to write, checkpoints."""
+    """Which one, counted from 1: appends, commits that have something to write, checkpoints, values
+    put on the shelf."""
     kind: Literal["fail", "crash"]
     """JournalError now and ever after, or Crashed."""
     when: Literal["before", "after"] = "before"
@@ -41,6 +43,7 @@ class MemoryDisk:
         self.checkpoint: bytes | None = None
         self.records: list[bytes] = []
         """Committed since the checkpoint."""
+        self.shelf: dict[int, bytes] = {}
         self.operations = 0
         """Done or tried so far: run once without a fault to learn how many there are."""
         self.fault: Fault | None = None
@@ -117,14 +120,38 @@ class MemoryJournal:
         self._staged = []
         self._operate("after")
 
-    def checkpoint(self, state: bytes) -> None:
-        """Replace everything by ``state``."""
+    def checkpoint(self, state: bytes, shelved: Iterable[tuple[int, int]] = ()) -> None:
+        """Replace everything by ``state``, and the shelf by these ranges of it."""
         self._operate("before")
+        ranges = list(shelved)
+        self.disk.shelf = {
+            number: value
+            for number, value in self.disk.shelf.items()
+            if any([first <= number <= last for first, last in ranges])
+        }
         self.disk.checkpoint = state
         self.disk.records = []
         self._staged = []
         self.log_bytes = 0
         self._operate("after")
+
+    def shelve(self, values: Iterable[tuple[int, bytes]]) -> None:
+        """Put values on the shelf."""
+        self._operate("before")
+        self.disk.shelf.update(values)
+        self._operate("after")
+
+    def fetch(self, number: int) -> bytes:
+        """A value from the shelf."""
+        self._must_be_usable()
+        if number not in self.disk.shelf:
+            raise JournalError(f"the journal in memory has nothing under {number} on its shelf")
+        return self.disk.shelf[number]
+
+    def shelved(self) -> list[tuple[int, int]]:
+        """The numbers on the shelf and how many bytes each has."""
+        self._must_be_usable()
+        return [(number, len(value)) for number, value in sorted(self.disk.shelf.items())]
 
     def close(self) -> None:
         """Commit and unlock the disk; after a commit that failed only unlock it."""

@@ -3,7 +3,8 @@
 Theory of operation.  The file is in WAL mode and locked for as long as it is open.  One commit is
 one row: the staged records as one blob, a number that is one more than the last, and a checksum
 over both that also depends on whose journal it is, so a row that is missing, moved or damaged is
-found.  A checkpoint takes a number too, and replaces every row in one transaction.
+found.  A checkpoint takes a number too, and replaces every row in one transaction.  Rows of the
+shelf have no number of that kind: one that is missing is found when it is asked for.
 
 What SQLite does not notice is a write-ahead log that was lost or cut: it opens the file as it was
 some commits ago.  A node that went on from there would use its own dots again.  Two things stand
@@ -27,20 +28,23 @@ import sqlite3
 import stat
 import struct
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any, Final, Literal, get_args
 
 import msgspec
 
 from thence.errors import JournalError, LimitError, LocalProtocolError
+from thence.journal import shelf_table
 from thence.journal.base import Identity, Saved
 from thence.journal.mark import Mark, read_mark, sync_folder
 
 Durability = Literal["process", "power"]
 """What a commit survives: the end of the process (kill -9), or of the power supply too."""
 
-FORMAT: Final = 1
+FORMAT: Final = 2
+FORMAT_WITHOUT_SHELF: Final = 1
+"""Journals of this format become the present one when they are opened."""
 APPLICATION_ID: Final = 0x7468656E  # "then"; `file` shows it
 STAGED_BYTES_MAX: Final = 1 << 28  # a blob of SQLite ends at 10**9
 CHECKPOINT_BYTES_MAX: Final = 1 << 32
@@ -48,6 +52,7 @@ CHUNK_BYTES: Final = 1 << 20
 WAL_BYTES_KEPT: Final = 1 << 24  # a longer log is cut when it is started again
 
 SCHEMA: Final = {
+    "shelf": shelf_table.CREATE,
     "owner": 'CREATE TABLE owner (id INTEGER PRIMARY KEY, "group" TEXT, node TEXT, '
     "open INTEGER, last INTEGER, crc INTEGER)",
     "checkpoint": "CREATE TABLE checkpoint (part INTEGER PRIMARY KEY, parts INTEGER, "
@@ -146,8 +151,9 @@ class SqliteJournal:
         except BaseException as error:
             raise self._fail(error) from error
 
-    def checkpoint(self, state: bytes) -> None:
-        """Replace everything by ``state``; LimitError above CHECKPOINT_BYTES_MAX."""
+    def checkpoint(self, state: bytes, shelved: Iterable[tuple[int, int]] = ()) -> None:
+        """Replace everything by ``state``, and the shelf by these ranges of it; LimitError above
+        CHECKPOINT_BYTES_MAX."""
         self._must_be_usable()
         if len(state) > CHECKPOINT_BYTES_MAX:
             raise LimitError(f"a checkpoint holds at most {CHECKPOINT_BYTES_MAX} bytes")
@@ -162,11 +168,40 @@ class SqliteJournal:
                 crc = self._crc(data, number, part, len(starts))
                 row = (part, len(starts), number, crc, data)
                 self._db.execute("INSERT INTO checkpoint VALUES (?, ?, ?, ?, ?)", row)
+            shelf_table.keep(self._db, shelved)
             self._db.execute("COMMIT")
             self._committed(number)
         except BaseException as error:
             raise self._fail(error) from error
         self.log_bytes = 0
+
+    def shelve(self, values: Iterable[tuple[int, bytes]]) -> None:
+        """Put values on the shelf, all in one transaction."""
+        self._must_be_usable()
+        rows = [(number, self._crc(data, number), data) for number, data in values]
+        try:
+            shelf_table.put(self._db, rows)
+        except BaseException as error:
+            raise self._fail(error) from error
+
+    def fetch(self, number: int) -> bytes:
+        """A value from the shelf."""
+        self._must_be_usable()
+        try:
+            crc, data = shelf_table.get(self._db, number) or (None, None)
+        except _FOREIGN as error:
+            raise self._reason(error) from error
+        if not isinstance(data, bytes) or not self._intact(crc, data, number):
+            raise self._damaged(f"value {number} of its shelf is not there as it was written")
+        return data
+
+    def shelved(self) -> list[tuple[int, int]]:
+        """The numbers on the shelf and how many bytes each has."""
+        self._must_be_usable()
+        try:
+            return shelf_table.sizes(self._db)
+        except _FOREIGN as error:
+            raise self._reason(error) from error
 
     def close(self) -> None:
         """Commit and let go of the file, which then is the whole journal.
@@ -314,12 +349,14 @@ class SqliteJournal:
         if application != APPLICATION_ID:
             raise JournalError(f"{self.path} is not a journal: give the journal a path of its own")
         version = one("PRAGMA user_version")
-        if version != FORMAT:
+        if version not in (FORMAT, FORMAT_WITHOUT_SHELF):
             raise JournalError(
                 f"{self.path} has format {version} and this thence knows {FORMAT}: "
                 "start the node with the thence that wrote it, or a newer one"
             )
         found = dict(self._db.execute("SELECT name, sql FROM sqlite_schema"))
+        if version == FORMAT_WITHOUT_SHELF:
+            found.setdefault("shelf", SCHEMA["shelf"])
         if found != SCHEMA:
             raise self._damaged("its tables are not those of a journal")
         if (report := one("PRAGMA integrity_check(1)")) != "ok":
@@ -328,6 +365,8 @@ class SqliteJournal:
         if one("PRAGMA journal_mode=WAL") != "wal":
             raise self._damaged("SQLite cannot keep a write-ahead log for it")
         one(f"PRAGMA journal_size_limit={WAL_BYTES_KEPT}")
+        if version == FORMAT_WITHOUT_SHELF:
+            shelf_table.add_table(self._db, FORMAT)
         self._mark = Mark(self._mark_path, self._last)
         if not was_open:
             self._write_owner(is_open=True)

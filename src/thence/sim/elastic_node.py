@@ -78,7 +78,7 @@ class Life:
         """It ended."""
         self.is_over, self.why = True, why
         if self.newcomer is not None:
-            self.newcomer.spool.close()
+            self.newcomer.close()
 
     @property
     def id(self) -> str:
@@ -236,7 +236,7 @@ class ElasticNode:
         return Elastic(
             GROUP, ENGINES["tagged"], view, slot, now, options.membership,
             options=EngineOptions(stability_batch=options.stability_batch), newcomer=newcomer,
-            checkpoint=checkpoint, journal=self._journal(member.id),
+            checkpoint=checkpoint, journal=self._journal(member.id), shelf_bytes_max=1 << 40,
             checkpoint_bytes=NEVER if options.seed % 2 else 1,
             flow=options.flow, timing=TIMING,
             trace=lambda at: Tracing(
@@ -263,8 +263,9 @@ class ElasticNode:
         assert head is not None
         assert state is not None
         life.restore(newcomer.spool.chunks())
-        newcomer.spool.close()
-        self._enter(self._driver(head.view, head.slot, now, (head, state)), now)
+        handed = (head, state, newcomer.payloads.chunks())
+        self._enter(self._driver(head.view, head.slot, now, handed), now)
+        newcomer.close()
         if len(life.seen) != sum(dot.seq for dot in head.taken):
             raise Broken(f"{life.id} took over {len(life.seen)} messages, not {head.taken}")
 
@@ -421,7 +422,7 @@ class ElasticNode:
         if driver is None:
             return
         count = 1 + self.world.chance.randrange(max(1, self.options.bursts))
-        payloads = [f"{life.id} {life.sent + at}".encode() for at in range(1, count + 1)]
+        payloads = [self._payload(life.id, life.sent + at) for at in range(1, count + 1)]
         try:
             tags = driver.broadcast_many(payloads, now)
         except (Full, Removed):
@@ -429,6 +430,9 @@ class ElasticNode:
         life.sent += len(tags)
         for tag, payload in zip(tags, payloads, strict=False):
             life.seen[str(tag)] = payload
+
+    def _payload(self, sender: str, number: int) -> bytes:
+        return f"{sender} {number}".encode().ljust(self.options.payload_bytes, b".")
 
     def take(self) -> bool:
         """Take one event; whether there was one."""
@@ -445,7 +449,7 @@ class ElasticNode:
                 raise Broken(f"{life.id}: {dot} came twice")
             if dot.rpartition(":")[0] not in life.members:
                 raise Broken(f"{life.id}: {dot} of no member in {sorted(life.members)}")
-            if bytes(event.payload) != f"{dot.rpartition(':')[0]} {event.tag.seq}".encode():
+            if event.payload != self._payload(dot.rpartition(":")[0], event.tag.seq):
                 raise Broken(f"{life.id}: {dot} came with {bytes(event.payload)!r}")
             life.seen[dot] = bytes(event.payload)
         elif isinstance(event, Stable):

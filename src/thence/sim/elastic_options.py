@@ -22,6 +22,8 @@ class ElasticOptions(msgspec.Struct, frozen=True, kw_only=True):
     seed: int = 1
     messages: int = 12
     """That each life of a node sends, about."""
+    payload_bytes: int = 0
+    """Of each message at least."""
     busy_s: float = 1.5
     """Within this time applications send and things happen."""
     interval_s: float = 0.03

@@ -109,6 +109,10 @@ class MembershipNumbers(msgspec.Struct, frozen=True, kw_only=True):
     """States that this node handed to newcomers."""
     newcomers: int = 0
     """Nodes that wait to be let in, or for the state, as far as this node knows."""
+    kept_bytes: int = 0
+    """Of payloads in memory for members that are away or catch up; 0 while nobody is."""
+    shelved_bytes: int = 0
+    """Of such payloads in the journal."""
 
     @property
     def suspects(self) -> int:

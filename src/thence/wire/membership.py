@@ -340,7 +340,7 @@ class Wait(msgspec.Struct, frozen=True, array_like=True, tag=12):
     """Where else to ask."""
 
 
-# Kinds of pieces, in the order in which they come.
+# Kinds of pieces.  The head is first, then the engine, payloads, chunks, and the end.
 HEAD: Final = 0
 """A ``Head``."""
 ENGINE: Final = 1
@@ -351,6 +351,10 @@ CHUNK: Final = 3
 """... and the last part of one."""
 END: Final = 4
 """The digest of all before: nothing more comes."""
+PAYLOAD_PART: Final = 5
+"""A part of a payload that the engine's part names and does not have ..."""
+PAYLOAD: Final = 6
+"""... and the last part of one."""
 
 
 class Piece(msgspec.Struct, frozen=True, array_like=True, tag=13):

@@ -19,6 +19,7 @@ from __future__ import annotations
 from typing import Any
 
 from thence.client.application import Application
+from thence.client.council import AcceptorState
 from thence.client.entries import DELIVERY
 from thence.client.events import Connected, Disconnected
 from thence.client.ledger import Ledger
@@ -316,11 +317,17 @@ class Driver(Application):
     def _promise(self) -> None:
         """Write down what was promised, before it is said (elastic.py)."""
 
+    def _promises(self) -> AcceptorState | None:
+        """The same, for a checkpoint: the records of it are gone then."""
+        return None
+
     def _checkpoint(self, ledger: Ledger, position: int) -> None:
         outbox = self.exchange.outbox
         kept = [outbox.message(number) for number in range(outbox.first, outbox.last + 1)]
         have = [flow.have for flow in self.exchange.flows]
-        ledger.checkpoint(outbox.first, kept, have, self._unconfirmed(), position)
+        ledger.checkpoint(
+            outbox.first, kept, have, self._unconfirmed(), position, self._promises()
+        )
 
     def _unconfirmed(self) -> list[Any]:
         """What was delivered and is not confirmed, in order."""

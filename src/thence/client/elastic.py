@@ -25,7 +25,7 @@ from thence.causal.dot import SEQ_MAX
 from thence.causal.members import MemberId
 from thence.client.beginning import begun, founded, resumed
 from thence.client.changes import Change, view_name
-from thence.client.council import Council
+from thence.client.council import AcceptorState, Council
 from thence.client.entries import DELIVERY, VIEW_EVENT, Checkpoint, Recovered, Viewed
 from thence.client.events import Event, Evicted, Joined, Left
 from thence.client.exchange import Exchange
@@ -294,6 +294,9 @@ class Elastic(Flushing):
         if self._ledger is not None and self.council.dirty:
             self._ledger.promised(self.council.state())
         self.council.dirty = False
+
+    def _promises(self) -> AcceptorState:
+        return self.council.state()
 
     def _unconfirmed(self) -> list[Any]:
         entries = [(kind, tag) for _, kind, tag in self._open_events]

@@ -153,7 +153,7 @@ class Ledger:
 
     def checkpoint(
         self, outbox_first: int, outbox: list[bytes], have: list[int],
-        ready: Iterable[Tag | Viewed], position: int, promised: AcceptorState | None = None,
+        ready: Iterable[Tag | Viewed], position: int, promised: AcceptorState | None,
     ) -> None:  # fmt: skip
         """Replace all records by what they amount to.  ``ready``: delivered, not confirmed."""
         self._events.clear()  # their effect is in the state

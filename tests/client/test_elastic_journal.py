@@ -14,10 +14,11 @@ from thence.client.hub import Hub
 from thence.client.recovery import last_checkpoint
 from thence.engine.registry import ENGINES
 from thence.journal.base import Identity
-from thence.journal.memory import MemoryDisk, MemoryJournal
+from thence.journal.memory import Fault, MemoryDisk, MemoryJournal
 from thence.wire import membership as said
 
 NEVER = 1 << 40
+LATER = founders().next({2: (0, True)})
 
 
 def begin(disk: MemoryDisk, checkpoint_bytes: int) -> tuple[Elastic, Hub]:
@@ -43,10 +44,9 @@ def test_what_was_promised_binds_the_next_life_too(checkpoint_bytes: int):
     """MEMBERSHIP: promised, accepted, frozen and limit are in the journal before they are said."""
     disk = MemoryDisk()
     _, hub = begin(disk, checkpoint_bytes)
-    value = founders().next({2: (0, True)})
     told = say(
         hub, greeted(hub, "a"), said.Prepare(0, (5, 0), (2,), ((2, 0),)),
-        said.Accept(0, (5, 0), value),
+        said.Accept(0, (5, 0), LATER),
     )  # fmt: skip
     assert [type(each) for each in told if not isinstance(each, said.Beat)][-2:] == [
         said.Promise,
@@ -55,7 +55,38 @@ def test_what_was_promised_binds_the_next_life_too(checkpoint_bytes: int):
     disk.crash()
     driver, hub = begin(disk, checkpoint_bytes)
     state = driver.council.state()
-    assert (state.promised, state.accepted_in, state.accepted) == ((5, 0), (5, 0), value)
+    assert (state.promised, state.accepted_in, state.accepted) == ((5, 0), (5, 0), LATER)
     assert (state.frozen, state.limit) == ((2,), ((2, 0),))
     told = say(hub, greeted(hub, "c"), said.Prepare(0, (4, 2), ()))
     assert said.Refused(0, (5, 0)) in told
+
+
+@pytest.mark.parametrize("operation", [1, 2, 3, 4], ids=["froze", "promised", "mark", "commit"])
+def test_what_could_not_be_written_down_is_not_said(operation: int):
+    """Otherwise the next life, which knows nothing of it, would promise the same to another."""
+    disk = MemoryDisk()
+    driver, hub = begin(disk, NEVER)
+    a = greeted(hub, "a")
+    say(hub, a)
+    disk.fault = Fault(disk.operations + operation, "fail")
+    assert say(hub, a, said.Prepare(0, (5, 0), (2,)), now=0.5) == []
+    assert "fails" in driver.failed
+    # It takes no part in anything any more: nobody may count on it.
+    assert say(hub, a, said.Prepare(0, (6, 0), (2,)), said.Accept(0, (6, 0), LATER), now=9.0) == []
+    assert a.closed is None, "the other side is not to blame"
+    due = driver.deadline()
+    assert due is None or due > 9.0, "there is nothing to wake up for"
+
+
+
+
+def test_a_coordinator_that_cannot_write_down_a_freeze_asks_nobody_for_it():
+    disk = MemoryDisk()
+    driver, hub = begin(disk, NEVER)
+    driver.council.suspects = frozenset([0])
+    c = greeted(hub, "c")
+    say(hub, c, said.Beat(0))
+    disk.fault = Fault(disk.operations + 1, "fail")
+    driver.evict("a", False, 0.0)
+    assert say(hub, c, now=0.5) == []
+    assert "fails" in driver.failed

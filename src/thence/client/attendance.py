@@ -15,6 +15,7 @@ from thence.client.reception import Reception
 from thence.client.suspicion import Detector
 from thence.config.node import MembershipConfig
 from thence.engine.tag import STABLE
+from thence.errors import JournalError
 from thence.wire.membership import CouncilMessage, View
 
 ASLEEP_BEATS: Final = 4
@@ -60,6 +61,8 @@ class Attendance(Driver):
     def deadline(self) -> float | None:
         """When ``tick`` is due."""
         due = super().deadline()
+        if self.failed:
+            return due
         at = min(self._beat_at, self._look_at)
         return at if due is None else min(at, due)
 
@@ -67,9 +70,14 @@ class Attendance(Driver):
         """Do what is due."""
         self._now = now
         super().tick(now)
+        if self.failed:  # who is silent is evicted, and the others go on
+            return
         if self._is_stirred or self._is_leaving or now >= min(self._look_at, self._beat_at):
             self._is_stirred = False
-            self._sit(now)
+            try:
+                self._sit(now)
+            except JournalError as error:  # ``commit`` says it
+                self.failed = str(error)
 
     def _sit(self, now: float) -> None:
         """See to the membership; not in every turn, because most have nothing to do with it."""

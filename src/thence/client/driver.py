@@ -294,7 +294,6 @@ class Driver(Application):
         """
         if self.failed:
             raise JournalError(self.failed)
-        self._promise()
         ledger, trace = self._ledger, self._trace
         try:
             position = 0 if trace is None else trace.log.flush()
@@ -302,14 +301,15 @@ class Driver(Application):
             self.failed = str(error)
             raise JournalError(self.failed) from error
         full = trace is not None and (is_last or trace.log.due(now))
-        if ledger is not None and (ledger.dirty or full):
-            try:
+        try:
+            self._promise()
+            if ledger is not None and (ledger.dirty or full):
                 ledger.commit(position)
                 if ledger.wants_checkpoint:
                     self._checkpoint(ledger, position)
-            except JournalError as error:
-                self.failed = str(error)
-                raise
+        except JournalError as error:
+            self.failed = str(error)
+            raise
         self.exchange.written()
         if trace is not None and full:
             trace.log.seal(position)

@@ -36,7 +36,7 @@ from thence.config.node import MembershipConfig
 from thence.engine import handover as engine_handover
 from thence.engine.base import EngineOptions, EngineSpec
 from thence.engine.restore import State
-from thence.errors import LocalProtocolError, Removed
+from thence.errors import JournalError, LocalProtocolError, Removed
 from thence.wire import membership as said
 from thence.wire import talk
 from thence.wire.frame import frame
@@ -395,7 +395,11 @@ class Elastic(Flushing):
         return found
 
     def told(self) -> list[tuple[str, bytes]]:
-        """Frames about members to be sent, by peer."""
+        """Frames about members to be sent, by peer; after ``commit``.  A node that cannot write
+        down what it promises says nothing, not even that it is there."""
+        if self.failed:
+            self.council.out.clear()
+            self.replies.clear()
         if not self.council.out and not self.replies:
             return []
         names = {each.slot: each.name for each in self.council.view.members}
@@ -437,9 +441,17 @@ class Elastic(Flushing):
 
     def hear(self, peer: str, message: CouncilMessage, now: float, is_proved: bool) -> None:
         """A peer says something about members.  WireError for nonsense."""
+        if self.failed:
+            return
         self._now = now
         self._is_stirred = True
         check(message, self.council.view)
+        try:
+            self._hear(peer, message, now, is_proved)
+        except JournalError as error:  # no fault of the peer; ``commit`` says it
+            self.failed = str(error)
+
+    def _hear(self, peer: str, message: CouncilMessage, now: float, is_proved: bool) -> None:
         if isinstance(message, said.Knock | said.PieceAck):
             self.reception.hear(peer, message, now, is_proved)
             return

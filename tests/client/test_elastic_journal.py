@@ -13,6 +13,7 @@ from thence.client.elastic import Elastic
 from thence.client.hub import Hub
 from thence.client.recovery import last_checkpoint
 from thence.engine.registry import ENGINES
+from thence.errors import Removed
 from thence.journal.base import Identity
 from thence.journal.memory import Fault, MemoryDisk, MemoryJournal
 from thence.wire import membership as said
@@ -78,8 +79,6 @@ def test_what_could_not_be_written_down_is_not_said(operation: int):
     assert due is None or due > 9.0, "there is nothing to wake up for"
 
 
-
-
 def test_a_coordinator_that_cannot_write_down_a_freeze_asks_nobody_for_it():
     disk = MemoryDisk()
     driver, hub = begin(disk, NEVER)
@@ -90,3 +89,19 @@ def test_a_coordinator_that_cannot_write_down_a_freeze_asks_nobody_for_it():
     driver.evict("a", False, 0.0)
     assert say(hub, c, now=0.5) == []
     assert "fails" in driver.failed
+
+
+@pytest.mark.parametrize("checkpoint_bytes", [NEVER, 0], ids=["records", "a checkpoint"])
+def test_who_said_that_it_leaves_sends_nothing_in_its_next_life(checkpoint_bytes: int):
+    """The others let it go with the number that it told them, whenever they agree on it: some
+    would have what it sent since, and some would not."""
+    disk = MemoryDisk()
+    driver, hub = begin(disk, checkpoint_bytes)
+    driver.leave(0.0)
+    assert said.Beat(0, True, (), ((1, 0),)) in say(hub, greeted(hub, "a"))
+    disk.crash()
+    driver, hub = begin(disk, checkpoint_bytes)
+    assert driver.is_leaving
+    with pytest.raises(Removed, match="b is leaving g"):
+        driver.broadcast(b"x", 0.0)
+    assert said.Beat(0, True, (), ((1, 0),)) in say(hub, greeted(hub, "a"))

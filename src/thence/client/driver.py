@@ -18,8 +18,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from thence.client.acceptor import AcceptorState
 from thence.client.application import Application
-from thence.client.council import AcceptorState
 from thence.client.entries import DELIVERY
 from thence.client.events import Connected, Disconnected
 from thence.client.ledger import Ledger
@@ -325,9 +325,7 @@ class Driver(Application):
         outbox = self.exchange.outbox
         kept = [outbox.message(number) for number in range(outbox.first, outbox.last + 1)]
         have = [flow.have for flow in self.exchange.flows]
-        ledger.checkpoint(
-            outbox.first, kept, have, self._unconfirmed(), position, self._promises()
-        )
+        ledger.checkpoint(outbox.first, kept, have, self._unconfirmed(), position, self._promises())
 
     def _unconfirmed(self) -> list[Any]:
         """What was delivered and is not confirmed, in order."""

@@ -23,9 +23,10 @@ from typing import Any
 
 from thence.causal.dot import SEQ_MAX
 from thence.causal.members import MemberId
+from thence.client.acceptor import AcceptorState
 from thence.client.beginning import begun, founded, resumed
-from thence.client.changes import Change, view_name
-from thence.client.council import AcceptorState, Council
+from thence.client.changes import Change, each_change, view_name
+from thence.client.council import Council
 from thence.client.entries import DELIVERY, VIEW_EVENT, Checkpoint, Recovered, Viewed
 from thence.client.events import Event, Evicted, Joined, Left
 from thence.client.exchange import Exchange
@@ -118,6 +119,7 @@ class Elastic(Flushing):
         if recovered.promised is not None and recovered.promised.view.num == self.council.view.num:
             self.council.resume(recovered.promised)
             self._frozen_before = set(self.council.frozen)
+            self._is_leaving = self.slot in self.council.leaves
         return recovered
 
     def _follow_view(self, view: View) -> list[Any]:
@@ -191,7 +193,7 @@ class Elastic(Flushing):
             if each.slot >= len(self.members.names):
                 self._admit(new, each.slot, exchange)
                 changes.append(("join", each.id, 0))
-        return _each(changes, new) or [Change("", "", 0, new, True)]
+        return each_change(changes, new) or [Change("", "", 0, new, True)]
 
     def _admit(self, view: View, slot: int, exchange: Exchange | None) -> None:
         """Room for everybody up to this slot; who came and went in views that were skipped here
@@ -488,11 +490,3 @@ class Elastic(Flushing):
             number = self._views.get(member.name, 0)
             if number > self.exchange.flows[slot].view:
                 self.exchange.installed(slot, number)
-
-
-def _each(changes: list[tuple[str, str, int]], view: View) -> list[Change]:
-    last = len(changes) - 1
-    return [
-        Change(kind, member, cut, view, at == last)
-        for at, (kind, member, cut) in enumerate(changes)
-    ]

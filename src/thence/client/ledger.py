@@ -27,7 +27,7 @@ from typing import Final
 from msgspec.structs import replace
 
 from thence.causal.dot import SEQ_BITS
-from thence.client.council import AcceptorState
+from thence.client.acceptor import AcceptorState
 from thence.client.entries import (
     DELIVERY,
     KNOWN_EVENT,

@@ -20,6 +20,7 @@ from tests.client.fakes import TIMING, hub_of, taken, turn
 from tests.client.greetings import greeted, refusal
 from thence.client.elastic import Elastic
 from thence.client.events import Evicted, Joined, Left
+from thence.engine.base import EngineOptions
 from thence.engine.registry import ENGINES
 from thence.errors import LocalProtocolError, Removed
 from thence.wire import membership as said
@@ -41,6 +42,11 @@ def test_every_message_is_for_everyone_and_after_everything(how: dict[str, Any])
 def test_only_one_engine_has_members_that_change():
     with pytest.raises(LocalProtocolError, match="engine graph has no members that change"):
         Elastic("g", ENGINES["graph"], founders(), 0, 0.0, MEMBERSHIP, timing=TIMING)
+
+
+def test_members_do_not_change_without_stability():
+    with pytest.raises(LocalProtocolError, match="members cannot change without stability"):
+        elastic_of(options=EngineOptions(stability=False))
 
 
 def test_one_who_is_leaving_sends_no_more_and_one_who_is_out_neither():

@@ -143,6 +143,7 @@ def test_a_group_that_the_contact_does_not_have_is_said():
     [
         ({"engine": "graph"}, "engine graph has no members that change"),
         ({"listen": ()}, "listens nowhere"),
+        ({"options": EngineOptions(stability=False)}, "main is elastic, and options.stability is"),
     ],
 )
 def test_what_cannot_join_is_said_before_anybody_is_asked(more: dict[str, Any], sentence: str):
@@ -154,12 +155,10 @@ def test_what_cannot_join_is_said_before_anybody_is_asked(more: dict[str, Any], 
     run(main())
 
 
-def test_another_setting_of_stability_is_said():
+def test_a_group_without_stability_cannot_be_elastic():
     async def main() -> None:
-        a = await found()
-        with pytest.raises(UnusableInputError, match="main runs tagged with stability True"):
-            await joined("b", a, options=EngineOptions(stability=False))
-        await stop(a)
+        with pytest.raises(UnusableInputError, match="main is elastic, and options.stability is"):
+            await found(options=EngineOptions(stability=False))
 
     run(main())
 

@@ -146,7 +146,6 @@ class Attendance(Driver):
         if not self._is_leaving or self.slot in self.council.leaves or self.reception.is_busy:
             return
         rows: dict[int, Any] = self.client.past.rows[self.slot]
-        is_known = all(tag.pushed == STABLE for tag in rows.values())
-        if not self.options.stability or is_known:
+        if all(tag.pushed == STABLE for tag in rows.values()):
             self.council.leave(self.client.sent & SEQ_MAX)
             self._beat_at = self._now

@@ -67,6 +67,10 @@ class Elastic(Flushing):
         neither, the node is a founder."""
         if spec.name != "tagged":
             raise LocalProtocolError(f"engine {spec.name} has no members that change: use tagged")
+        if not options.stability:
+            # What is delivered is then forgotten: nobody could give a newcomer, or another survivor
+            # of an eviction, what it lacks, nor know when it may leave.
+            raise LocalProtocolError("stability=False: members cannot change without stability")
         self._attend(membership, secret, now)
         self.born_us = rest.get("epoch_us", 0) + int(now * 1_000_000)
         """When this life of the node began."""
@@ -93,7 +97,7 @@ class Elastic(Flushing):
             begin = founded(view, slot, spec, options)
         names = begin.members.names
         super().__init__(group, names, names[slot], spec, now, options=options, begin=begin, **rest)
-        self.speaks = options.stability
+        self.speaks = True
         if self._trace is not None:
             self._trace.follow(names)
             if newcomer is not None:

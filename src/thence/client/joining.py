@@ -40,12 +40,17 @@ async def enter(
     chosen = station.check(group, engine)
     if chosen != ENGINE:
         raise UnusableInputError(f"engine {chosen} has no members that change: use {ENGINE}")
-    resumed = resume(station, group, options or _OPTIONS, hooks)
+    options = options or _OPTIONS
+    if not options.stability:
+        raise UnusableInputError(
+            f"{group} is elastic, and options.stability is off: members cannot change without it"
+        )
+    resumed = resume(station, group, options, hooks)
     if resumed is not None:
         return resumed
     if config.membership.join:
-        return await join(station, group, options or _OPTIONS, hooks)
-    return found(station, group, members, options or _OPTIONS, hooks)
+        return await join(station, group, options, hooks)
+    return found(station, group, members, options, hooks)
 
 
 def resume(station: Station, group: str, options: EngineOptions, hooks: Hooks) -> Elastic | None:

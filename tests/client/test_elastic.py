@@ -239,3 +239,19 @@ def test_founders_tell_each_other_their_members():
     hub.received(connection, [opening(hub)], 0.0)
     turn(hub)
     assert said.Installed(founders()) in heard(connection)
+
+
+def test_one_who_slept_blames_nobody_for_it():
+    """A laptop that was closed: the senior of a pair would otherwise go on alone."""
+    company = Company("ab")
+    a = company.drivers["a"]
+    company.go(1.0)
+    company.break_off("a", "b")
+    company.now += 60.0
+    turn(company.hubs["a"], company.now)
+    turn(company.hubs["a"], company.now + 0.1)
+    assert not a.council.suspects
+    assert company.members("a") == ["a", "b"]
+    company.connect("a", "b", company.now)
+    company.go(1.0)
+    assert company.members("a") == company.members("b") == ["a", "b"]

@@ -83,8 +83,7 @@ class Attendance(Driver):
         """See to the membership; not in every turn, because most have nothing to do with it."""
         council, beat_s = self.council, self.membership.beat_ms / 1000
         if now > self._look_at + ASLEEP_BEATS * beat_s:
-            for slot in council.others:
-                self.detector.expect(slot, now)
+            self.detector.awoke(now, now - self._look_at)
         if not self.is_out:
             self._look(now)
             self._try_to_leave()

@@ -255,3 +255,26 @@ def test_one_who_slept_blames_nobody_for_it():
     company.connect("a", "b", company.now)
     company.go(1.0)
     assert company.members("a") == company.members("b") == ["a", "b"]
+
+
+@pytest.mark.parametrize("evict_s", [0.0, 6.0])
+def test_a_founder_that_is_late_has_the_time_of_every_member(evict_s: float):
+    patient = replace(MEMBERSHIP, join_s=2.0, evict_s=evict_s)
+    company = Company("ab", view=founders("abc"), membership=patient)
+    company.go(5.0)
+    assert company.members("a") == ["a", "b", "c"]
+    company.go(2.0)
+    assert company.members("a") == (["a", "b"] if evict_s else ["a", "b", "c"])
+
+
+def test_a_newcomer_that_does_not_come_for_its_state_is_evicted_though_nobody_else_is():
+    patient = replace(MEMBERSHIP, join_s=2.0, evict_s=0.0)
+    company = Company("ab", membership=patient)
+    company.knock("j", "a")
+    company.go(0.2, takes=False)
+    company.break_off("j", "a")
+    company.hubs.pop("j")
+    company.go(1.0)
+    assert company.members("a") == ["a", "b", "j"]
+    company.go(2.0)
+    assert company.members("a") == ["a", "b"]

@@ -43,6 +43,7 @@ class Attendance(Driver):
         self._is_stirred = False  # something happened that the council should look at
         self._is_leaving = False
         self._was_minority = False
+        self._let_in: set[int] = set()  # while this node runs: they have join_s for the state
 
     @property
     def is_leaving(self) -> bool:
@@ -112,7 +113,10 @@ class Attendance(Driver):
                         condemned.add(slot)
             elif silence >= config.join_s:
                 suspects.add(slot)
-                condemned.add(slot)
+                # Of others than newcomers it is only not known: a founder may be late, and this
+                # node may have forgotten it in a restart.
+                if slot in self._let_in or (config.evict_s and silence >= config.evict_s):
+                    condemned.add(slot)
         suspects |= condemned
         for slot in sorted(suspects ^ council.suspects):
             member = council.view.member(slot)

@@ -193,6 +193,7 @@ class Elastic(Flushing):
             if exchange is not None:
                 exchange.remove(each.slot)
             self.detector.forget(each.slot)
+            self._let_in.discard(each.slot)
         for each in sorted(new.members, key=lambda member: member.slot):
             if each.slot >= len(self.members.names):
                 self._admit(new, each.slot, exchange)
@@ -215,6 +216,8 @@ class Elastic(Flushing):
                     exchange.remove(at)
             else:
                 self.detector.expect(at, self._now)
+                if exchange is not None:
+                    self._let_in.add(at)
         self.engine.admit()
 
     def _go_out(self, view: View) -> Change:

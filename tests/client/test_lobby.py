@@ -7,10 +7,19 @@ from typing import Any
 
 import pytest
 
-from tests.client.companies import Company, council, elastic_of, guest, heard, newcomer_of
+from tests.client.companies import (
+    Company,
+    council,
+    elastic_of,
+    founders,
+    guest,
+    heard,
+    newcomer_of,
+)
 from tests.client.fakes import FakeConnection, driver_of, hub_of, turn
 from tests.client.greetings import greeted, hello, opening, refusal
 from thence.causal.dot import pack
+from thence.client.elastic import Elastic
 from thence.client.links import CONTACT, GUESTS_MAX
 from thence.client.lobby import BACKLOG_BYTES_MAX
 from thence.client.reception import GUEST_S
@@ -18,6 +27,7 @@ from thence.message import Message
 from thence.transport.base import BACKLOG_BYTES_HIGH
 from thence.wire import codec, talk
 from thence.wire import membership as said
+from thence.wire.frame import FRAME_BYTES_MAX, FrameReader
 from thence.wire.membership import Knock, Request
 
 
@@ -238,11 +248,50 @@ def test_a_relay_of_another_members_messages_or_of_nonsense_is_refused():
         assert b.reached(2) == 0
 
 
+def relays(driver: Elastic) -> list[said.Relay]:
+    """What it relays in this turn."""
+    frames = b"".join(data for _, data in driver.told())
+    found = [said.decode(body)[1] for _, body in FrameReader(FRAME_BYTES_MAX).feed(frames)]
+    return [each for each in found if isinstance(each, said.Relay)]
+
+
 def test_a_pull_is_answered_with_what_is_there():
     company, _ = frozen_at_b()
     a = company.drivers["a"]
+    a.hear("b", said.Prepare(0, (1, 1), (2,)), company.now, False)
     pulls = {(1, 2): True, (1, 1 << 39): True, (9, 3): False, (7, 9): False}
     for pull, is_answered in pulls.items():
-        a.replies.clear()
         a.hear("b", said.Pull(0, 2, *pull), company.now, False)
-        assert any(isinstance(each, said.Relay) for _, each in a.replies) is is_answered
+        assert bool(relays(a)) is is_answered
+
+
+def test_pulls_are_answered_once_a_turn_and_only_of_the_frozen():
+    """The answer may be as large as a megabyte, and a thousand questions fit into one read."""
+    company, _ = frozen_at_b()
+    a = company.drivers["a"]
+    for _ in range(1000):
+        a.hear("b", said.Pull(0, 2, 1, 2), company.now, False)
+    assert relays(a) == [], "nobody is evicted, as far as is known here"
+    a.hear("b", said.Prepare(0, (1, 1), (2,)), company.now, False)
+    for _ in range(1000):
+        a.hear("b", said.Pull(0, 2, 1, 2), company.now, False)
+    assert len(relays(a)) == 1
+    assert relays(a) == []
+
+
+def test_who_is_out_has_no_part_in_what_others_agree_on():
+    """It does not even know the slots of those who came after it."""
+    company = Company("abc")
+    hub, a = company.hubs["a"], company.drivers["a"]
+    connection = hub.by_peer["b"].connection
+    later = founders().next({0: (0, True)}, [Request("j", 3)])
+    hub.received(connection, [council(said.Installed(later))], company.now)
+    assert a.is_out
+    asked = (
+        said.Prepare(1, (5, 3), (3,), ((3, 1),), ((3, 1),)), said.Pull(1, 3, 1, 2),
+        said.Accept(1, (5, 1), later.next({})), said.Relay(1, 3, b""),
+    )  # fmt: skip
+    for each in asked:
+        hub.received(connection, [council(each)], company.now)
+    assert a.council.state().promised == (0, 0)
+    assert hub.refused == {}

@@ -295,6 +295,8 @@ class Council:
             if slot != self.slot:
                 self.out.append((slot, Installed(self.view)))
             return
+        if not self.is_member:
+            return  # who is out agrees on nothing any more, whoever asks
         if isinstance(message, Beat):
             self._heard(slot, message, now)
         elif isinstance(message, Prepare):

@@ -83,6 +83,7 @@ class Elastic(Flushing):
         """Own messages that were not accepted, if this node was evicted."""
         self._partial: list[Change] = []  # confirmed before a crash, of a view that was not whole
         self._frozen_before = set()
+        self._pulls = {}
         self._resets: set[int] = set()
         self._is_changed = True
         self._met: set[str] = set()
@@ -409,6 +410,8 @@ class Elastic(Flushing):
         if self.failed:
             self.council.out.clear()
             self.replies.clear()
+        elif self._pulls:
+            self._relay()
         if not self.council.out and not self.replies:
             return []
         names = {each.slot: each.name for each in self.council.view.members}
@@ -442,11 +445,6 @@ class Elastic(Flushing):
         return True
 
     # ---- what peers say --------------------------------------------------------------------------
-
-    def news(self, slot: int, phantom: Any, now: float) -> None:
-        """A peer told what it has consumed; one that is no member any more may not know it yet."""
-        if not self.is_out and self.exchange.flows[slot].is_open:
-            super().news(slot, phantom, now)
 
     def hear(self, peer: str, message: CouncilMessage, now: float, is_proved: bool) -> None:
         """A peer says something about members.  WireError for nonsense."""

@@ -7,7 +7,7 @@ messages of a member that is being evicted.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Final
+from typing import Any, Final
 
 from thence.client.attendance import Attendance
 from thence.engine import handover
@@ -18,6 +18,8 @@ from thence.wire import membership as said
 
 RELAY_BYTES: Final = 1 << 20
 """Of messages in one relay."""
+RELAY_MESSAGES: Final = RELAY_BYTES // talk.MESSAGE_BYTES_EXTRA
+"""There cannot be more of them in it."""
 
 
 class Flushing(Attendance):
@@ -25,6 +27,8 @@ class Flushing(Attendance):
 
     _frozen_before: set[int]
     """Members that were frozen since the last view."""
+    _pulls: dict[tuple[int, int], said.Pull]
+    """What was asked for in this turn, by who asked and whose messages."""
 
     def freeze(self, slots: Iterable[int]) -> None:
         """Throw away what is held back of these; from now on only relays of theirs are taken."""
@@ -46,20 +50,33 @@ class Flushing(Attendance):
         if self.council.limit:
             self.council.advanced()
 
+    def news(self, slot: int, phantom: Any, now: float) -> None:
+        """A peer told what it has consumed; one that is no member any more may not know it yet."""
+        if not self.is_out and self.exchange.flows[slot].is_open:
+            super().news(slot, phantom, now)
+
     def _pulled(self, slot: int, message: said.Pull) -> None:
-        if message.view != self.council.view.num or message.slot >= len(self.members.names):
-            return
-        found = handover.relay(self.engine, message.slot, message.first, message.last)
-        size = 0
-        for at, each in enumerate(found):
-            size += len(each.payload) + talk.MESSAGE_BYTES_EXTRA
-            if size > RELAY_BYTES and at:
-                found = found[:at]
-                break
-        if found:
-            batch = b"".join(codec.join_batch([codec.encode(each) for each in found]))
-            name = self.members.ids[slot].name
-            self.replies.append((name, said.Relay(message.view, message.slot, batch)))
+        """A member lacks messages of a frozen one.  It is answered once in a turn, however often it
+        asks: the answer is much larger."""
+        if message.view == self.council.view.num and message.slot in self.council.frozen:
+            self._pulls[slot, message.slot] = message
+
+    def _relay(self) -> None:
+        """Answer who asked."""
+        pulls, self._pulls = self._pulls, {}
+        for (slot, origin), asked in pulls.items():
+            last = min(asked.last, asked.first + RELAY_MESSAGES - 1)
+            found = handover.relay(self.engine, origin, asked.first, last)
+            size = 0
+            for at, each in enumerate(found):
+                size += len(each.payload) + talk.MESSAGE_BYTES_EXTRA
+                if size > RELAY_BYTES and at:
+                    found = found[:at]
+                    break
+            if found:
+                batch = b"".join(codec.join_batch([codec.encode(each) for each in found]))
+                name = self.members.ids[slot].name
+                self.replies.append((name, said.Relay(asked.view, origin, batch)))
 
     def _relayed(self, holder: int, message: said.Relay, now: float) -> None:
         """Messages of a frozen member, by way of another."""

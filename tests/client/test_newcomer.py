@@ -211,3 +211,16 @@ def test_a_challenge_to_one_without_a_secret_is_the_end():
     newcomer = asking()
     newcomer.hear("a", said.Challenge(b"nonce"), 0.0)
     assert "asks for the secret of the group" in newcomer.failed
+
+
+def test_a_disk_that_is_full_is_the_end_and_said(monkeypatch: pytest.MonkeyPatch):
+    newcomer = asking()
+
+    def full(data: bytes, ends: bool) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(newcomer.spool, "write", full)
+    for piece in handover(b"one", b"two").due():
+        newcomer.hear("a", piece, 0.0)
+    assert "the state cannot be kept here: " in newcomer.failed
+    assert "No space left on device" in newcomer.failed

@@ -14,6 +14,7 @@ from typing import Final
 
 import msgspec
 
+from thence.errors import WireError
 from thence.wire.membership import CHUNK, END, ENGINE, HEAD, PART, Head, Piece
 
 WINDOW_PIECES: Final = 16
@@ -56,7 +57,10 @@ class Handover:
         return self._drawn > len(self._kept)
 
     def acknowledged(self, number: int) -> None:
-        """The newcomer has all pieces before this one."""
+        """The newcomer has all pieces before this one.  WireError if that cannot be: it would draw
+        the whole state at once."""
+        if number > self._drawn:
+            raise WireError(f"acknowledged {number} of {self._drawn} pieces")
         while self._kept and self._kept[0].number < number:
             self._kept.popleft()
         self.is_done = self._is_drawn and not self._kept
@@ -64,6 +68,8 @@ class Handover:
     def resume(self, number: int) -> bool:
         """The newcomer has all before this piece, and may have lost what was sent since: whether
         it can go on from there."""
+        if number > self._drawn:
+            return False
         self.acknowledged(number)
         first = self._drawn - len(self._kept)
         self._sent = first
@@ -80,10 +86,12 @@ def _pieces(
         digest.update(data)
         yield ENGINE, data
     for chunk in chunks:
-        chunk = bytes(memoryview(chunk))  # not zeros for a number
-        digest.update(chunk)
-        last = max(0, len(chunk) - 1) // piece_bytes * piece_bytes
-        for at in range(0, last, piece_bytes):
-            yield PART, chunk[at : at + piece_bytes]
-        yield CHUNK, chunk[last:]
+        whole = memoryview(chunk)  # TypeError for a number, or a text
+        if not isinstance(chunk, bytes):  # it may change meanwhile, or have another shape
+            whole = memoryview(whole.tobytes())
+        last = max(0, len(whole) - 1) // piece_bytes * piece_bytes
+        for at in range(0, len(whole) or 1, piece_bytes):
+            data = bytes(whole[at : at + piece_bytes])
+            digest.update(data)
+            yield PART if at < last else CHUNK, data
     yield END, digest.digest()

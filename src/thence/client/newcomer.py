@@ -158,6 +158,9 @@ class Newcomer:
             except WireError:
                 self._forget(0)  # what was there is worth nothing
                 raise
+            except OSError as error:  # no fault of the provider: the disk is full, as a rule
+                self.failed = f"the state cannot be kept here: {error}"
+                return
             self._next += 1
         self._say(peer, said.PieceAck(self._snapshot, self._next))
 

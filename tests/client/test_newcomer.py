@@ -213,14 +213,15 @@ def test_a_challenge_to_one_without_a_secret_is_the_end():
     assert "asks for the secret of the group" in newcomer.failed
 
 
-def test_a_disk_that_is_full_is_the_end_and_said(monkeypatch: pytest.MonkeyPatch):
+@pytest.mark.parametrize("operation", ["write", "clear", "flush"])
+def test_a_disk_that_is_full_is_the_end_and_said(operation: str, monkeypatch: pytest.MonkeyPatch):
     newcomer = asking()
 
-    def full(data: bytes, ends: bool) -> None:
+    def full(*_: Any) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(newcomer.spool, "write", full)
+    monkeypatch.setattr(newcomer.spool, operation, full)
     for piece in handover(b"one", b"two").due():
         newcomer.hear("a", piece, 0.0)
-    assert "the state cannot be kept here: " in newcomer.failed
-    assert "No space left on device" in newcomer.failed
+    assert newcomer.failed == ("the state cannot be kept here: [Errno 28] No space left on device")
+    assert not newcomer.is_done

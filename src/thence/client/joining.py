@@ -166,6 +166,8 @@ async def _ask(
 ) -> None:
     config, runtime = station.config, station.runtime
     hub = runtime.hub
+    if group in hub.newcomers:
+        raise LocalProtocolError(f"{config.name} is about to join {group} already")
     hub.newcomers[group] = newcomer
     for url in config.membership.join if contacts is None else contacts:
         hub.ask(url, runtime.now)
@@ -201,7 +203,8 @@ async def join_again(station: Station, old: Driver, hooks: Hooks) -> Elastic:
     contacts += [url for url in station.config.membership.join if url not in contacts]
     if not contacts:
         raise UnreachableError(f"nobody is left in {old.group} to let {old.node} in again")
-    runtime.hub.remove(old.group)
+    if runtime.hub.drivers.get(old.group) is old:  # the first time
+        runtime.hub.remove(old.group)
     if station.status is not None:
         station.status.meters.pop(old.group, None)  # it counts by the clock of the old one
     return await join(station, old.group, old.options, hooks, contacts)

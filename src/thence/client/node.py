@@ -92,12 +92,12 @@ class Node:
         """Take part again in a group that this node is out of, as a new incarnation.
 
         The old ``Group`` is closed, and its events end.  What this node had sent and the group did
-        not accept (``Evicted.rejected``) is not sent again by itself.
+        not accept (``Evicted.rejected``) is not sent again by itself.  When it is not let in this
+        raises what ``start`` of one that joins does, and may be tried again.
         """
         old = self.groups.get(name)
         if old is None or not old.is_out:
             raise LocalProtocolError(f"{self.name} is not out of {name}: there is nothing to join")
-        del self.groups[name]
         old.close()
         driver = await join_again(self._station, old.driver, Hooks(snapshot, restore))
         self.groups[name] = Group.of(driver, self._station)

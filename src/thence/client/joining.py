@@ -175,10 +175,16 @@ async def _ask(
     runtime.watch(turned.set)
     runtime.turn()
     try:
-        async with asyncio.timeout(config.membership.join_s):
+        async with asyncio.timeout(config.membership.join_s) as limit:
+            is_let_in = False
             while not newcomer.is_done and not newcomer.failed:
                 turned.clear()
                 await turned.wait()
+                if newcomer.head is not None and not is_let_in:
+                    # It may have waited until a former life of it was evicted: the others give it
+                    # all the time from now on, so this node does too.
+                    is_let_in = True
+                    limit.reschedule(runtime.loop.time() + config.membership.join_s)
     except TimeoutError:
         raise UnreachableError(
             f"{config.name} was not let into {group} within {config.membership.join_s:g} s: "

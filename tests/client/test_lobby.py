@@ -248,6 +248,19 @@ def test_a_relay_of_another_members_messages_or_of_nonsense_is_refused():
         assert b.reached(2) == 0
 
 
+def test_a_relay_that_the_engine_refuses_counts_as_nothing():
+    """Otherwise it would count as being here, and never be asked for again."""
+    company, b = frozen_at_b()
+    hub = company.hubs["b"]
+    connection = hub.by_peer["a"].connection
+    bad = said.Relay(0, 2, batch(Message(2, 1, (pack(2, 7),), b"m")))
+    hub.received(connection, [council(bad)], company.now)
+    assert hub.refused == {"nonsense": 1}
+    assert b.exchange.flows[2].have == b.reached(2) == 0
+    b.hear("a", said.Relay(0, 2, batch(Message(2, 1, (), b"m"))), company.now, False)
+    assert b.reached(2) == 1
+
+
 def relays(driver: Elastic) -> list[said.Relay]:
     """What it relays in this turn."""
     frames = b"".join(data for _, data in driver.told())

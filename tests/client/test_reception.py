@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from tests.client.companies import MEMBERSHIP, Company, council, elastic_of, guest, heard
 from tests.client.fakes import FakeConnection, hub_of, taken, turn
-from tests.client.greetings import hello
+from tests.client.greetings import greeted, hello
 from thence.client.elastic import Elastic
 from thence.client.handover import WINDOW_PIECES
 from thence.client.hub import Hub
@@ -373,3 +373,21 @@ def test_one_that_heard_nothing_of_its_state_is_sent_it_again():
     assert not pieces(hub, again, Knock(J), 0.2)
     assert pieces(hub, again, Knock(J), RESUME_S) == [*range(WINDOW_PIECES)]
     assert heard_snapshot(hub) == number
+
+
+def test_a_knock_costs_the_members_one_beat_and_not_one_each():
+    driver, hub = alone_of_two()
+    member = greeted(hub, "b")
+    turn(hub)
+    heard(member)
+    connection = guest(hub, "j")
+    for at in range(20):
+        answer(hub, connection, Knock(J), 0.001 * at)
+    assert len([each for each in heard(member) if isinstance(each, said.Beat)]) == 1
+    assert driver.council.joins
+
+
+def alone_of_two() -> tuple[Elastic, Hub]:
+    """a, whom b does not answer yet."""
+    driver = elastic_of("a", "ab")
+    return driver, hub_of("a", driver)

@@ -88,11 +88,14 @@ class Flushing(Attendance):
             if not isinstance(each, Message) or each.origin != slot:
                 raise WireError("a relay of something else")
             if flow.have < each.seq <= limit and each.seq == flow.have + 1:
-                self.exchange.relayed(slot, 1, len(each.payload) + talk.MESSAGE_BYTES_EXTRA)
                 self.engine.receive(slot, each, self._out)
+                if self._out.reject:
+                    refused = self._carry_out(now)[0]
+                    raise WireError(f"{refused.reason}: {refused.detail}")
+                self.exchange.relayed(slot, 1, len(each.payload) + talk.MESSAGE_BYTES_EXTRA)
                 if self._ledger is not None:
                     self._ledger.relayed(slot, codec.encode(each))
-                if self._trace is not None and not self._out.reject:
+                if self._trace is not None:
                     self._trace.arrived(self._us(now), [each])
                 self._carry_out(now)
         self.council.advanced()

@@ -132,8 +132,10 @@ class Reception:
                 return
             guest.handover = None
         if self._member(guest) is None:
-            self._driver.council.want(guest.request, now)
-            self._driver.hurry_beat()
+            council = self._driver.council
+            if guest.request.name not in council.joins:
+                self._driver.hurry_beat()  # once: a knock must not cost a beat to everybody
+            council.want(guest.request, now)
             self._say(peer, self._wait("the members agree on it"))
         elif self.is_idle:
             self.provide(now)

@@ -209,6 +209,18 @@ def test_what_cannot_be_meant_stops_nobody(name: str, message: Any):
     assert b.is_stable(tag)
 
 
+def test_nothing_is_kept_of_strangers_that_connected_to_a_newcomer_or_of_former_members():
+    hub = hub_of("j")
+    hub.newcomers["g"] = newcomer_of("j")
+    for at in range(100):
+        hub.closed(greeted(hub, f"x{at}"), "gone", 0.0)
+    assert not hub.totals
+    company = Company("abc")
+    company.drivers["b"].leave(company.now)
+    company.go(1.0)
+    assert {*company.hubs["a"].totals} == {"c"}
+
+
 # ---- relays
 
 

@@ -7,7 +7,7 @@ from typing import Final
 
 from thence.client.driver import Driver
 from thence.client.handover import WINDOW_PIECES
-from thence.client.links import CONTACT, GUESTS_MAX, Address, Link
+from thence.client.links import CONTACT, GUESTS_MAX, Address, Link, Totals
 from thence.client.newcomer import Newcomer
 from thence.transport.base import BACKLOG_BYTES_HIGH, Connection
 from thence.wire.frame import frame
@@ -27,6 +27,7 @@ class Lobby:
     addresses: dict[str, Address]
     links: dict[Connection, Link]
     by_peer: dict[str, Link]
+    totals: dict[str, Totals]
     _found: set[str]
     """Peers whose addresses a view told."""
 
@@ -124,6 +125,8 @@ class Lobby:
         for peer in [each for each in self._found if not self._is_member(each)]:
             self._found.discard(peer)
             self.addresses.pop(peer, None)
+            if peer not in self.by_peer:
+                self.totals.pop(peer, None)
 
     def _is_member(self, peer: str) -> bool:
         return any(

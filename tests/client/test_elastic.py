@@ -21,6 +21,7 @@ from tests.client.greetings import greeted, refusal
 from thence.client.elastic import Elastic
 from thence.client.events import Evicted, Joined, Left
 from thence.client.recovery import last_checkpoint
+from thence.engine.base import EngineOptions
 from thence.engine.registry import ENGINES
 from thence.errors import LocalProtocolError, Removed
 from thence.journal.base import Identity
@@ -44,6 +45,11 @@ def test_every_message_is_for_everyone_and_after_everything(how: dict[str, Any])
 def test_only_one_engine_has_members_that_change():
     with pytest.raises(LocalProtocolError, match="engine graph has no members that change"):
         Elastic("g", ENGINES["graph"], founders(), 0, 0.0, MEMBERSHIP, timing=TIMING)
+
+
+def test_members_do_not_change_without_stability():
+    with pytest.raises(LocalProtocolError, match="members cannot change without stability"):
+        elastic_of(options=EngineOptions(stability=False))
 
 
 def test_one_who_is_leaving_sends_no_more_and_one_who_is_out_neither():
@@ -268,3 +274,42 @@ def test_what_was_promised_is_known_after_a_crash(checkpoint_bytes: int):
         "b", view=made.view, checkpoint=made, journal=journal, checkpoint_bytes=checkpoint_bytes
     )
     assert again.council.state() == before
+
+
+def test_one_who_slept_blames_nobody_for_it():
+    """A laptop that was closed: the senior of a pair would otherwise go on alone."""
+    company = Company("ab")
+    a = company.drivers["a"]
+    company.go(1.0)
+    company.break_off("a", "b")
+    company.now += 60.0
+    turn(company.hubs["a"], company.now)
+    turn(company.hubs["a"], company.now + 0.1)
+    assert not a.council.suspects
+    assert company.members("a") == ["a", "b"]
+    company.connect("a", "b", company.now)
+    company.go(1.0)
+    assert company.members("a") == company.members("b") == ["a", "b"]
+
+
+@pytest.mark.parametrize("evict_s", [0.0, 6.0])
+def test_a_founder_that_is_late_has_the_time_of_every_member(evict_s: float):
+    patient = replace(MEMBERSHIP, join_s=2.0, evict_s=evict_s)
+    company = Company("ab", view=founders("abc"), membership=patient)
+    company.go(5.0)
+    assert company.members("a") == ["a", "b", "c"]
+    company.go(2.0)
+    assert company.members("a") == (["a", "b"] if evict_s else ["a", "b", "c"])
+
+
+def test_a_newcomer_that_does_not_come_for_its_state_is_evicted_though_nobody_else_is():
+    patient = replace(MEMBERSHIP, join_s=2.0, evict_s=0.0)
+    company = Company("ab", membership=patient)
+    company.knock("j", "a")
+    company.go(0.2, takes=False)
+    company.break_off("j", "a")
+    company.hubs.pop("j")
+    company.go(1.0)
+    assert company.members("a") == ["a", "b", "j"]
+    company.go(2.0)
+    assert company.members("a") == ["a", "b"]

@@ -8,6 +8,7 @@ import pytest
 
 from tests.client.companies import founders
 from thence.client.handover import WINDOW_PIECES, Handover
+from thence.errors import WireError
 from thence.wire.membership import CHUNK, END, ENGINE, HEAD, PART, Head
 
 HEAD_OF_A = Head("a", founders(), 2, "tagged", True, (), ())
@@ -77,12 +78,20 @@ def test_it_cannot_go_on_from_what_is_forgotten_or_was_never_sent():
     assert not made.resume(1 << 60)
 
 
-def test_an_acknowledgement_of_what_was_never_sent_ends_nothing_early():
+def test_an_acknowledgement_of_what_was_never_sent_is_nonsense():
+    """Otherwise each would draw another window, and nobody would have to read any of it."""
     made = handover(*[b"c"] * 40)
     made.due()
-    made.acknowledged(1 << 60)
+    made.acknowledged(WINDOW_PIECES)
+    with pytest.raises(WireError, match=f"acknowledged 17 of {WINDOW_PIECES} pieces"):
+        made.acknowledged(WINDOW_PIECES + 1)
     assert not made.is_done
-    assert made.due()[0].number == WINDOW_PIECES
+
+
+@pytest.mark.parametrize("chunk", [bytearray(b"x" * 25), memoryview(b"x" * 25)])
+def test_a_chunk_may_be_any_bytes(chunk: bytes):
+    made = handover(chunk)
+    assert b"".join(each.data for each in made.due()[2:-1]) == b"x" * 25
 
 
 def test_what_the_application_raises_while_it_is_drawn_comes_out():

@@ -4,7 +4,8 @@ the members change."""
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine
+import time
+from collections.abc import Callable, Coroutine, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ import pytest
 
 from tests.client.meshes import QUICK, deliveries, run, until
 from thence import Connected, Disconnected, Evicted, Group, Joined, Left, Removed
+from thence.client.handover import WINDOW_PIECES
 from thence.client.station import node_config
 from thence.config import TimingConfig
 from thence.config.node import FlowConfig, MembershipConfig
@@ -145,6 +147,7 @@ def test_a_group_that_the_contact_does_not_have_is_said():
     [
         ({"engine": "graph"}, "engine graph has no members that change"),
         ({"listen": ()}, "listens nowhere"),
+        ({"options": EngineOptions(stability=False)}, "main is elastic, and options"),
     ],
 )
 def test_what_cannot_join_is_said_before_anybody_is_asked(more: dict[str, Any], sentence: str):
@@ -169,12 +172,10 @@ def test_a_journal_of_a_group_whose_members_did_not_change_is_said(tmp_path: Pat
     run(main())
 
 
-def test_another_setting_of_stability_is_said():
+def test_a_group_without_stability_cannot_be_elastic():
     async def main() -> None:
-        a = await found()
-        with pytest.raises(UnusableInputError, match="main runs tagged with stability True"):
-            await joined("b", a, options=EngineOptions(stability=False))
-        await stop(a)
+        with pytest.raises(UnusableInputError, match="main is elastic, and options"):
+            await found(options=EngineOptions(stability=False))
 
     run(main())
 
@@ -472,5 +473,27 @@ def test_a_newcomer_sees_who_joined_after_it():
             event = await b.next()
         assert (event.member, b.members) == ("c", ("a", "b", "c"))
         await stop(c, b, a)
+
+    run(main())
+
+
+def test_the_time_for_the_state_begins_when_it_begins_to_come():
+    """A node that was killed while it joined waits first until its former life is evicted."""
+
+    def slowly() -> Iterator[bytes]:
+        for at in range(60):
+            time.sleep(0.01 if at > WINDOW_PIECES else 0)
+            yield b"x"
+
+    async def main() -> None:
+        a = await found(snapshot=slowly)
+        start = time.monotonic()
+        joining = asyncio.create_task(joined("b", a, membership=IMPATIENT))
+        a.on_event(None)  # who takes no events lets nobody in
+        await asyncio.sleep(0.45)
+        a.on_event(lambda event: None)
+        b = await joining
+        assert time.monotonic() - start > IMPATIENT.join_s
+        await stop(b, a)
 
     run(main())

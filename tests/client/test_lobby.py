@@ -11,6 +11,7 @@ from tests.client.companies import Company, council, elastic_of, founders, guest
 from tests.client.fakes import FakeConnection, driver_of, hub_of, turn
 from tests.client.greetings import greeted, hello, opening, refusal
 from thence.causal.dot import pack
+from thence.client.elastic import Elastic
 from thence.client.links import CONTACT, GUESTS_MAX
 from thence.client.lobby import BACKLOG_BYTES_MAX
 from thence.client.reception import GUEST_S
@@ -18,6 +19,7 @@ from thence.message import Message
 from thence.transport.base import BACKLOG_BYTES_HIGH
 from thence.wire import codec, talk
 from thence.wire import membership as said
+from thence.wire.frame import FRAME_BYTES_MAX, FrameReader
 from thence.wire.membership import Knock, Request
 
 
@@ -224,6 +226,18 @@ def test_what_cannot_be_meant_stops_nobody(name: str, message: Any):
     assert b.is_stable(tag)
 
 
+def test_nothing_is_kept_of_strangers_that_connected_to_a_newcomer_or_of_former_members():
+    hub = hub_of("j")
+    hub.newcomers["g"] = newcomer_of("j")
+    for at in range(100):
+        hub.closed(greeted(hub, f"x{at}"), "gone", 0.0)
+    assert not hub.totals
+    company = Company("abc")
+    company.drivers["b"].leave(company.now)
+    company.go(1.0)
+    assert {*company.hubs["a"].totals} == {"c"}
+
+
 # ---- relays
 
 
@@ -263,11 +277,63 @@ def test_a_relay_of_another_members_messages_or_of_nonsense_is_refused():
         assert b.reached(2) == 0
 
 
+def test_a_relay_that_the_engine_refuses_counts_as_nothing():
+    """Otherwise it would count as being here, and never be asked for again."""
+    company, b = frozen_at_b()
+    hub = company.hubs["b"]
+    connection = hub.by_peer["a"].connection
+    bad = said.Relay(0, 2, batch(Message(2, 1, (pack(2, 7),), b"m")))
+    hub.received(connection, [council(bad)], company.now)
+    assert hub.refused == {"nonsense": 1}
+    assert b.exchange.flows[2].have == b.reached(2) == 0
+    b.hear("a", said.Relay(0, 2, batch(Message(2, 1, (), b"m"))), company.now, False)
+    assert b.reached(2) == 1
+
+
+def relays(driver: Elastic) -> list[said.Relay]:
+    """What it relays in this turn."""
+    frames = b"".join(data for _, data in driver.told())
+    found = [said.decode(body)[1] for _, body in FrameReader(FRAME_BYTES_MAX).feed(frames)]
+    return [each for each in found if isinstance(each, said.Relay)]
+
+
 def test_a_pull_is_answered_with_what_is_there():
     company, _ = frozen_at_b()
     a = company.drivers["a"]
+    a.hear("b", said.Prepare(0, (1, 1), (2,)), company.now, False)
     pulls = {(1, 2): True, (1, 1 << 39): True, (9, 3): False, (7, 9): False}
     for pull, is_answered in pulls.items():
-        a.replies.clear()
         a.hear("b", said.Pull(0, 2, *pull), company.now, False)
-        assert any(isinstance(each, said.Relay) for _, each in a.replies) is is_answered
+        assert bool(relays(a)) is is_answered
+
+
+def test_pulls_are_answered_once_a_turn_and_only_of_the_frozen():
+    """The answer may be as large as a megabyte, and a thousand questions fit into one read."""
+    company, _ = frozen_at_b()
+    a = company.drivers["a"]
+    for _ in range(1000):
+        a.hear("b", said.Pull(0, 2, 1, 2), company.now, False)
+    assert relays(a) == [], "nobody is evicted, as far as is known here"
+    a.hear("b", said.Prepare(0, (1, 1), (2,)), company.now, False)
+    for _ in range(1000):
+        a.hear("b", said.Pull(0, 2, 1, 2), company.now, False)
+    assert len(relays(a)) == 1
+    assert relays(a) == []
+
+
+def test_who_is_out_has_no_part_in_what_others_agree_on():
+    """It does not even know the slots of those who came after it."""
+    company = Company("abc")
+    hub, a = company.hubs["a"], company.drivers["a"]
+    connection = hub.by_peer["b"].connection
+    later = founders().next({0: (0, True)}, [Request("j", 3)])
+    hub.received(connection, [council(said.Installed(later))], company.now)
+    assert a.is_out
+    asked = (
+        said.Prepare(1, (5, 3), (3,), ((3, 1),), ((3, 1),)), said.Pull(1, 3, 1, 2),
+        said.Accept(1, (5, 1), later.next({})), said.Relay(1, 3, b""),
+    )  # fmt: skip
+    for each in asked:
+        hub.received(connection, [council(each)], company.now)
+    assert a.council.state().promised == (0, 0)
+    assert hub.refused == {}

@@ -211,3 +211,17 @@ def test_a_challenge_to_one_without_a_secret_is_the_end():
     newcomer = asking()
     newcomer.hear("a", said.Challenge(b"nonce"), 0.0)
     assert "asks for the secret of the group" in newcomer.failed
+
+
+@pytest.mark.parametrize("operation", ["write", "clear", "flush"])
+def test_a_disk_that_is_full_is_the_end_and_said(operation: str, monkeypatch: pytest.MonkeyPatch):
+    newcomer = asking()
+
+    def full(*_: Any) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(newcomer.spool, operation, full)
+    for piece in handover(b"one", b"two").due():
+        newcomer.hear("a", piece, 0.0)
+    assert newcomer.failed == ("the state cannot be kept here: [Errno 28] No space left on device")
+    assert not newcomer.is_done

@@ -10,13 +10,14 @@ from msgspec.structs import replace
 
 from tests.client.companies import MEMBERSHIP, Company, council, elastic_of, guest, heard
 from tests.client.fakes import FakeConnection, hub_of, taken, turn
-from tests.client.greetings import hello
+from tests.client.greetings import greeted, hello
 from thence.client.elastic import Elastic
+from thence.client.handover import WINDOW_PIECES
 from thence.client.hub import Hub
-from thence.client.reception import GUEST_S
+from thence.client.reception import GUEST_S, RESUME_S
 from thence.client.secret import proof
 from thence.wire import membership as said
-from thence.wire.membership import Knock, Request, Wait
+from thence.wire.membership import Knock, Piece, Request, Wait
 
 J = Request("j", 7, "tcp://127.0.0.1:1")
 SECRET = b"open sesame"
@@ -312,11 +313,113 @@ def test_a_generator_may_copy_the_state_before_its_first_chunk():
     assert list(newcomer.spool.chunks()) == [b"old"]
 
 
-def test_snapshots_of_the_same_moment_have_different_numbers():
+def handing(chunks: int = 1000) -> tuple[Elastic, Hub, FakeConnection, list[Any]]:
+    """j is let in, and has the first pieces of its state."""
     driver, hub = alone()
-    driver.reception.snapshot = lambda: [b"c"] * 100
+    drawn: list[int] = []
+
+    def snapshot() -> Iterator[bytes]:
+        for at in range(chunks):
+            drawn.append(at)
+            yield b"c"
+
+    driver.reception.snapshot = snapshot
     connection = guest(hub, "j")
     answer(hub, connection, Knock(J))
     taken(driver)
-    numbers = {answer(hub, connection, Knock(J, snapshot=other)).snapshot for other in (98, 99)}
-    assert len(numbers) == 2
+    turn(hub)
+    found = heard(connection)
+    assert [each.number for each in found if isinstance(each, Piece)] == [*range(WINDOW_PIECES)]
+    return driver, hub, connection, drawn
+
+
+def test_snapshots_of_the_same_moment_have_different_numbers():
+    company = Company("abc")
+    a = company.drivers["a"]
+    a.reception.snapshot = lambda: [b"c"] * 1000
+    for name in ("j", "k"):
+        company.knock(name, "a", ticket=ord(name))
+    company.go(0.1, takes=False)
+    while a.take(company.now) is not None:
+        pass
+    made = [each.handover for each in a.reception.guests.values()]
+    assert len({each.number for each in made if each is not None}) == 2
+
+
+def test_acknowledgements_are_answered_once_a_turn():
+    """One of them fits into a few bytes, and what it asks for are megabytes."""
+    _, hub, connection, drawn = handing()
+    number = heard_snapshot(hub)
+    acks = [council(said.PieceAck(number, at)) for at in range(1, WINDOW_PIECES + 1)]
+    hub.received(connection, acks, 0.0)
+    turn(hub)
+    assert len(drawn) <= 2 * WINDOW_PIECES
+    assert len(heard(connection)) == WINDOW_PIECES
+    hub.received(connection, [council(said.PieceAck(number, 1 << 40))], 0.0)
+    assert hub.refused == {"nonsense": 1}
+
+
+def pieces(hub: Hub, connection: FakeConnection, message: Any, now: float) -> list[int]:
+    """The numbers of those that a newcomer is sent for saying this."""
+    hub.received(connection, [council(message)], now)
+    turn(hub, now)
+    return [each.number for each in heard(connection) if isinstance(each, Piece)]
+
+
+def heard_snapshot(hub: Hub) -> int:
+    driver = hub.drivers["g"]
+    assert isinstance(driver, Elastic)
+    made = driver.reception.guests["j"].handover
+    assert made is not None
+    return made.number
+
+
+def test_pieces_on_their_way_are_not_sent_again_for_every_knock():
+    """On a slow line they would be most of what travels."""
+    _, hub, connection, _ = handing()
+    number = heard_snapshot(hub)
+    for at in range(1, 6):
+        assert not pieces(hub, connection, Knock(J, snapshot=number, piece=at), 0.15 * at)
+    assert pieces(hub, connection, said.PieceAck(number, 7), 0.9) == [*range(16, 23)]
+    assert not pieces(hub, connection, Knock(J, snapshot=number, piece=9), 1.5)
+    again = pieces(hub, connection, Knock(J, snapshot=number, piece=9), 0.9 + RESUME_S)
+    assert again == [*range(9, 25)]
+
+
+def test_knocks_do_not_begin_one_snapshot_after_another():
+    _, hub, connection, _ = handing()
+    number = heard_snapshot(hub)
+    for other in range(1, 50):
+        assert not pieces(hub, connection, Knock(J, snapshot=other), 0.5)
+    assert heard_snapshot(hub) == number
+    assert pieces(hub, connection, Knock(J, snapshot=98), RESUME_S)
+    assert heard_snapshot(hub) != number
+
+
+def test_one_that_heard_nothing_of_its_state_is_sent_it_again():
+    """The connection broke when the first pieces were on it."""
+    _, hub, connection, _ = handing()
+    number = heard_snapshot(hub)
+    hub.closed(connection, "broken", 0.1)
+    again = guest(hub, "j", 0.2)
+    assert not pieces(hub, again, Knock(J), 0.2)
+    assert pieces(hub, again, Knock(J), RESUME_S) == [*range(WINDOW_PIECES)]
+    assert heard_snapshot(hub) == number
+
+
+def test_a_knock_costs_the_members_one_beat_and_not_one_each():
+    driver, hub = alone_of_two()
+    member = greeted(hub, "b")
+    turn(hub)
+    heard(member)
+    connection = guest(hub, "j")
+    for at in range(20):
+        answer(hub, connection, Knock(J), 0.001 * at)
+    assert len([each for each in heard(member) if isinstance(each, said.Beat)]) == 1
+    assert driver.council.joins
+
+
+def alone_of_two() -> tuple[Elastic, Hub]:
+    """a, whom b does not answer yet."""
+    driver = elastic_of("a", "ab")
+    return driver, hub_of("a", driver)

@@ -148,3 +148,27 @@ def test_joining_again_can_be_tried_again():
         await asyncio.gather(*takers)
 
     run(main())
+
+
+def test_a_node_that_is_not_let_in_again_may_try_it_again():
+    async def main() -> None:
+        async with Group(**settings("a")) as a, Node(**settings("b", "mem://a")) as b:
+            takers = [asyncio.create_task(take_all(a, []))]
+            group = await b.group()
+            takers.append(asyncio.create_task(take_all(group, [])))
+            a.evict("b")
+            await until(lambda: group.is_out)
+
+            def fails(chunks: object) -> None:
+                raise ValueError("no room for it")
+
+            with pytest.raises(ValueError, match="no room for it"):
+                await b.rejoin(restore=fails)
+            a.evict("b")
+            again, second = await asyncio.gather(b.rejoin(), b.rejoin(), return_exceptions=True)
+            assert "b is about to join main already" in str(second)
+            takers.append(asyncio.create_task(take_all(again, [])))
+            assert again.node == "b#3"
+        await asyncio.gather(*takers)
+
+    run(main())

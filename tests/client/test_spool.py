@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import resource
+from collections.abc import Iterator
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -59,4 +62,26 @@ def test_many_chunks_are_kept_in_a_file(monkeypatch: pytest.MonkeyPatch):
         spool.write(bytes([at]) * 100, True)
     assert spool._file._rolled  # type: ignore[attr-defined]
     assert list(spool.chunks()) == [bytes([at]) * 100 for at in range(30)]
+    spool.close()
+
+
+@pytest.fixture
+def small_files() -> Iterator[None]:
+    """No file may be larger than 20 MB."""
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (20 << 20, before[1]))
+    yield
+    resource.setrlimit(resource.RLIMIT_FSIZE, before)
+
+
+def fill(spool: Spool) -> None:
+    for _ in range(30):
+        spool.write(b"x" * (1 << 20), True)
+    spool.flush()
+
+
+def test_a_full_disk_is_an_error_while_it_is_written_and_none_in_the_end(small_files: None):
+    spool = Spool()
+    with pytest.raises(OSError, match="File too large"):
+        fill(spool)
     spool.close()

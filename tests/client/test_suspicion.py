@@ -227,6 +227,17 @@ def test_members_are_judged_one_by_one():
     assert not detector.is_suspect(KEY, last + 6)
 
 
+def test_time_in_which_this_node_slept_is_no_silence_of_others():
+    detector = Detector(SUSPECT_S, PHI)
+    last = beating(detector, jittered(0.1))
+    detector.awoke(last + 100.0, asleep_s=98.0)
+    assert detector.silence(KEY, last + 100.0) == pytest.approx(2.0)
+    assert not detector.is_suspect(KEY, last + 102.9)
+    assert detector.is_suspect(KEY, last + 103.1), "nor does it begin anew"
+    detector.awoke(last + 110.0, asleep_s=500.0)
+    assert detector.silence(KEY, last + 110.0) == 0
+
+
 def test_a_clock_that_goes_back_is_taken_as_standing_still():
     detector = Detector(SUSPECT_S, PHI)
     detector.heard(KEY, 10.0)

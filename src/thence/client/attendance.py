@@ -15,6 +15,7 @@ from thence.client.reception import Reception
 from thence.client.suspicion import Detector
 from thence.config.node import MembershipConfig
 from thence.engine.tag import STABLE
+from thence.errors import JournalError
 from thence.wire.membership import CouncilMessage, View
 
 ASLEEP_BEATS: Final = 4
@@ -42,6 +43,7 @@ class Attendance(Driver):
         self._is_stirred = False  # something happened that the council should look at
         self._is_leaving = False
         self._was_minority = False
+        self._let_in: set[int] = set()  # while this node runs: they have join_s for the state
 
     @property
     def is_leaving(self) -> bool:
@@ -65,6 +67,8 @@ class Attendance(Driver):
     def deadline(self) -> float | None:
         """When ``tick`` is due."""
         due = super().deadline()
+        if self.failed:
+            return due
         at = min(self._beat_at, self._look_at)
         return at if due is None else min(at, due)
 
@@ -72,16 +76,20 @@ class Attendance(Driver):
         """Do what is due."""
         self._now = now
         super().tick(now)
+        if self.failed:  # who is silent is evicted, and the others go on
+            return
         if self._is_stirred or self._is_leaving or now >= min(self._look_at, self._beat_at):
             self._is_stirred = False
-            self._sit(now)
+            try:
+                self._sit(now)
+            except JournalError as error:  # ``commit`` says it
+                self.failed = str(error)
 
     def _sit(self, now: float) -> None:
         """See to the membership; not in every turn, because most have nothing to do with it."""
         council, beat_s = self.council, self.membership.beat_ms / 1000
         if now > self._look_at + ASLEEP_BEATS * beat_s:
-            for slot in council.others:
-                self.detector.expect(slot, now)
+            self.detector.awoke(now, now - self._look_at)
         if not self.is_out:
             self._look(now)
             self._try_to_leave()
@@ -111,7 +119,10 @@ class Attendance(Driver):
                         condemned.add(slot)
             elif silence >= config.join_s:
                 suspects.add(slot)
-                condemned.add(slot)
+                # Of others than newcomers it is only not known: a founder may be late, and this
+                # node may have forgotten it in a restart.
+                if slot in self._let_in or (config.evict_s and silence >= config.evict_s):
+                    condemned.add(slot)
         suspects |= condemned
         for slot in sorted(suspects ^ council.suspects):
             member = council.view.member(slot)
@@ -144,7 +155,6 @@ class Attendance(Driver):
         if not self._is_leaving or self.slot in self.council.leaves or self.reception.is_busy:
             return
         rows: dict[int, Any] = self.client.past.rows[self.slot]
-        is_known = all(tag.pushed == STABLE for tag in rows.values())
-        if not self.options.stability or is_known:
+        if all(tag.pushed == STABLE for tag in rows.values()):
             self.council.leave(self.client.sent & SEQ_MAX)
             self._beat_at = self._now

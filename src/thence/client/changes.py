@@ -33,3 +33,12 @@ def view_name(view: View, slot: int) -> str:
     if found is None:
         raise LocalProtocolError(f"slot {slot} is not in view {view.num}")
     return found.id
+
+
+def each_change(changes: list[tuple[str, str, int]], view: View) -> list[Change]:
+    """The changes of one view: kind, member and cut of each."""
+    last = len(changes) - 1
+    return [
+        Change(kind, member, cut, view, at == last)
+        for at, (kind, member, cut) in enumerate(changes)
+    ]

@@ -19,8 +19,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Final, Protocol
 
-import msgspec
-
+from thence.client.acceptor import AcceptorState
 from thence.wire.membership import (
     NO_BALLOT,
     Accept,
@@ -32,10 +31,8 @@ from thence.wire.membership import (
     Prepare,
     Promise,
     Pull,
-    Reached,
     Refused,
     Request,
-    Slots,
     View,
     is_name,
 )
@@ -58,17 +55,6 @@ class Plane(Protocol):
 
     def install(self, old: View, new: View) -> None:
         """This is the view now; nobody is frozen."""
-
-
-class AcceptorState(msgspec.Struct, frozen=True, array_like=True):
-    """What a member has promised, to be remembered over a crash."""
-
-    view: View
-    promised: Ballot = NO_BALLOT
-    accepted_in: Ballot = NO_BALLOT
-    accepted: View | None = None
-    frozen: Slots = ()
-    limit: Reached = ()
 
 
 class Proposal:
@@ -135,6 +121,7 @@ class Council:
         return AcceptorState(
             self.view, self.promised, self.accepted_in, self.accepted,
             tuple(sorted(self.frozen)), tuple(sorted(self.limit.items())),
+            self.leaves.get(self.slot, -1),
         )  # fmt: skip
 
     def resume(self, state: AcceptorState) -> None:
@@ -143,6 +130,8 @@ class Council:
         self.promised = state.promised
         self.accepted_in, self.accepted = state.accepted_in, state.accepted
         self.frozen, self.limit = set(state.frozen), dict(state.limit)
+        if state.leaving >= 0:
+            self.leaves[self.slot] = state.leaving
 
     # ---- who is there ----------------------------------------------------------------------------
 
@@ -186,6 +175,7 @@ class Council:
     def leave(self, seq: int) -> None:
         """This node wants to leave after its message of that number."""
         self.leaves[self.slot] = seq
+        self.dirty = True
 
     def beat(self) -> Beat:
         """The sign of life of this node."""
@@ -305,6 +295,8 @@ class Council:
             if slot != self.slot:
                 self.out.append((slot, Installed(self.view)))
             return
+        if not self.is_member:
+            return  # who is out agrees on nothing any more, whoever asks
         if isinstance(message, Beat):
             self._heard(slot, message, now)
         elif isinstance(message, Prepare):

@@ -18,8 +18,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from thence.client.acceptor import AcceptorState
 from thence.client.application import Application
-from thence.client.council import AcceptorState
 from thence.client.entries import DELIVERY
 from thence.client.events import Connected, Disconnected
 from thence.client.ledger import Ledger
@@ -298,7 +298,6 @@ class Driver(Application):
         """
         if self.failed:
             raise JournalError(self.failed)
-        self._promise()
         ledger, trace = self._ledger, self._trace
         try:
             position = 0 if trace is None else trace.log.flush()
@@ -306,14 +305,15 @@ class Driver(Application):
             self.failed = str(error)
             raise JournalError(self.failed) from error
         full = trace is not None and (is_last or trace.log.due(now))
-        if ledger is not None and (ledger.dirty or full):
-            try:
+        try:
+            self._promise()
+            if ledger is not None and (ledger.dirty or full):
                 ledger.commit(position)
                 if ledger.wants_checkpoint:
                     self._checkpoint(ledger, position)
-            except JournalError as error:
-                self.failed = str(error)
-                raise
+        except JournalError as error:
+            self.failed = str(error)
+            raise
         self.exchange.written()
         if trace is not None and full:
             trace.log.seal(position)
@@ -321,16 +321,16 @@ class Driver(Application):
     def _promise(self) -> None:
         """Write down what was promised, before it is said (elastic.py)."""
 
+    def _promises(self) -> AcceptorState | None:
+        """The same, for a checkpoint: the records of it are gone then."""
+        return None
+
     def _checkpoint(self, ledger: Ledger, position: int) -> None:
         outbox = self.exchange.outbox
         first = outbox.solid  # what is before it, those who lack it are given from the engine
         kept = [outbox.message(number) for number in range(first, outbox.last + 1)]
         have = [flow.have for flow in self.exchange.flows]
-        ledger.checkpoint(first, kept, have, self._unconfirmed(), position, self._standing())
-
-    def _standing(self) -> AcceptorState | None:
-        """What is promised of the next view (elastic.py)."""
-        return None
+        ledger.checkpoint(first, kept, have, self._unconfirmed(), position, self._promises())
 
     def _unconfirmed(self) -> list[Any]:
         """What was delivered and is not confirmed, in order."""

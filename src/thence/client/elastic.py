@@ -23,10 +23,11 @@ from typing import Any
 
 from thence.causal.dot import SEQ_MAX
 from thence.causal.members import MemberId
+from thence.client.acceptor import AcceptorState
 from thence.client.away import Away
 from thence.client.beginning import Handed, begun, founded, resumed
-from thence.client.changes import Change, view_name
-from thence.client.council import AcceptorState, Council
+from thence.client.changes import Change, each_change, view_name
+from thence.client.council import Council
 from thence.client.entries import DELIVERY, VIEW_EVENT, Checkpoint, Recovered, Viewed
 from thence.client.events import Event, Evicted, Joined, Left
 from thence.client.exchange import Exchange
@@ -34,7 +35,7 @@ from thence.client.hearsay import STRANGERS_MAX, check, is_believed, sign
 from thence.client.ledger import Ledger
 from thence.config.node import MembershipConfig
 from thence.engine.base import EngineOptions, EngineSpec
-from thence.errors import LocalProtocolError, Removed
+from thence.errors import JournalError, LocalProtocolError, Removed
 from thence.wire import membership as said
 from thence.wire import talk
 from thence.wire.frame import frame
@@ -65,6 +66,10 @@ class Elastic(Away):
         neither, the node is a founder."""
         if spec.name != "tagged":
             raise LocalProtocolError(f"engine {spec.name} has no members that change: use tagged")
+        if not options.stability:
+            # What is delivered is then forgotten: nobody could give a newcomer, or another survivor
+            # of an eviction, what it lacks, nor know when it may leave.
+            raise LocalProtocolError("stability=False: members cannot change without stability")
         self._attend(membership, secret, now)
         self.born_us = rest.get("epoch_us", 0) + int(now * 1_000_000)
         """When this life of the node began."""
@@ -77,6 +82,7 @@ class Elastic(Away):
         """Own messages that were not accepted, if this node was evicted."""
         self._partial: list[Change] = []  # confirmed before a crash, of a view that was not whole
         self._frozen_before = set()
+        self._pulls = {}
         self._resets: set[int] = set()
         self._is_changed = True
         self._met: set[str] = set()
@@ -91,7 +97,7 @@ class Elastic(Away):
             begin = founded(view, slot, spec, options)
         names = begin.members.names
         super().__init__(group, names, names[slot], spec, now, options=options, begin=begin, **rest)
-        self.speaks = options.stability
+        self.speaks = True
         self._keep_for_absent(rest.get("journal"), shelf_bytes_max)
         if self._trace is not None:
             self._trace.follow(names)
@@ -118,6 +124,7 @@ class Elastic(Away):
         if recovered.promised is not None and recovered.promised.view.num == self.council.view.num:
             self.council.resume(recovered.promised)
             self._frozen_before = set(self.council.frozen)
+            self._is_leaving = self.slot in self.council.leaves
         return recovered
 
     def _follow_view(self, view: View) -> list[Any]:
@@ -187,11 +194,12 @@ class Elastic(Away):
             if exchange is not None:
                 exchange.remove(each.slot)
             self.detector.forget(each.slot)
+            self._let_in.discard(each.slot)
         for each in sorted(new.members, key=lambda member: member.slot):
             if each.slot >= len(self.members.names):
                 self._admit(new, each.slot, exchange)
                 changes.append(("join", each.id, 0))
-        return _each(changes, new) or [Change("", "", 0, new, True)]
+        return each_change(changes, new) or [Change("", "", 0, new, True)]
 
     def _admit(self, view: View, slot: int, exchange: Exchange | None) -> None:
         """Room for everybody up to this slot; who came and went in views that were skipped here
@@ -209,6 +217,8 @@ class Elastic(Away):
                     exchange.remove(at)
             else:
                 self.detector.expect(at, self._now)
+                if exchange is not None:
+                    self._let_in.add(at)
         self.engine.admit()
 
     def _go_out(self, view: View) -> Change:
@@ -295,7 +305,7 @@ class Elastic(Away):
             self._ledger.promised(self.council.state())
         self.council.dirty = False
 
-    def _standing(self) -> AcceptorState:
+    def _promises(self) -> AcceptorState:
         return self.council.state()
 
     def _unconfirmed(self) -> list[Any]:
@@ -400,7 +410,13 @@ class Elastic(Away):
         return found
 
     def told(self) -> list[tuple[str, bytes]]:
-        """Frames about members to be sent, by peer."""
+        """Frames about members to be sent, by peer; after ``commit``.  A node that cannot write
+        down what it promises says nothing, not even that it is there."""
+        if self.failed:
+            self.council.out.clear()
+            self.replies.clear()
+        elif self._pulls:
+            self._relay()
         if not self.council.out and not self.replies:
             return []
         names = {each.slot: each.name for each in self.council.view.members}
@@ -425,16 +441,19 @@ class Elastic(Away):
 
     # ---- what peers say --------------------------------------------------------------------------
 
-    def news(self, slot: int, phantom: Any, now: float) -> None:
-        """A peer told what it has consumed; one that is no member any more may not know it yet."""
-        if not self.is_out and self.exchange.flows[slot].is_open:
-            super().news(slot, phantom, now)
-
     def hear(self, peer: str, message: CouncilMessage, now: float, is_proved: bool) -> None:
         """A peer says something about members.  WireError for nonsense."""
+        if self.failed:
+            return
         self._now = now
         self._is_stirred = True
         check(message, self.council.view)
+        try:
+            self._hear(peer, message, now, is_proved)
+        except JournalError as error:  # no fault of the peer; ``commit`` says it
+            self.failed = str(error)
+
+    def _hear(self, peer: str, message: CouncilMessage, now: float, is_proved: bool) -> None:
         if isinstance(message, said.Knock | said.PieceAck):
             self.reception.hear(peer, message, now, is_proved)
             return
@@ -471,11 +490,3 @@ class Elastic(Away):
             number = self._views.get(member.name, 0)
             if number > self.exchange.flows[slot].view:
                 self.exchange.installed(slot, number)
-
-
-def _each(changes: list[tuple[str, str, int]], view: View) -> list[Change]:
-    last = len(changes) - 1
-    return [
-        Change(kind, member, cut, view, at == last)
-        for at, (kind, member, cut) in enumerate(changes)
-    ]

@@ -9,7 +9,7 @@ from typing import Any, Final
 
 import msgspec
 
-from thence.client.council import AcceptorState
+from thence.client.acceptor import AcceptorState
 from thence.engine.restore import State
 from thence.engine.tag import Tag
 from thence.message import Chain, Message, StreamDot

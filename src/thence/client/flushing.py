@@ -7,7 +7,7 @@ messages of a member that is being evicted.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Final
+from typing import Any, Final
 
 from thence.client.attendance import Attendance
 from thence.engine import handover
@@ -25,6 +25,8 @@ class Flushing(Attendance):
 
     _frozen_before: set[int]
     """Members that were frozen since the last view."""
+    _pulls: dict[tuple[int, int], said.Pull]
+    """What was asked for in this turn, by who asked and whose messages."""
 
     def freeze(self, slots: Iterable[int]) -> None:
         """Throw away what is held back of these; from now on only relays of theirs are taken."""
@@ -46,14 +48,26 @@ class Flushing(Attendance):
         if self.council.limit:
             self.council.advanced()
 
+    def news(self, slot: int, phantom: Any, now: float) -> None:
+        """A peer told what it has consumed; one that is no member any more may not know it yet."""
+        if not self.is_out and self.exchange.flows[slot].is_open:
+            super().news(slot, phantom, now)
+
     def _pulled(self, slot: int, message: said.Pull) -> None:
-        if message.view != self.council.view.num or message.slot >= len(self.members.names):
-            return
-        found = handover.relay(self.engine, message.slot, message.first, message.last, RELAY_BYTES)
-        if found:
-            batch = b"".join(codec.join_batch([codec.encode(each) for each in found]))
-            name = self.members.ids[slot].name
-            self.replies.append((name, said.Relay(message.view, message.slot, batch)))
+        """A member lacks messages of a frozen one.  It is answered once in a turn, however often it
+        asks: the answer is much larger."""
+        if message.view == self.council.view.num and message.slot in self.council.frozen:
+            self._pulls[slot, message.slot] = message
+
+    def _relay(self) -> None:
+        """Answer who asked."""
+        pulls, self._pulls = self._pulls, {}
+        for (slot, origin), asked in pulls.items():
+            found = handover.relay(self.engine, origin, asked.first, asked.last, RELAY_BYTES)
+            if found:
+                batch = b"".join(codec.join_batch([codec.encode(each) for each in found]))
+                name = self.members.ids[slot].name
+                self.replies.append((name, said.Relay(asked.view, origin, batch)))
 
     def _relayed(self, holder: int, message: said.Relay, now: float) -> None:
         """Messages of a frozen member, by way of another."""
@@ -65,11 +79,14 @@ class Flushing(Attendance):
             if not isinstance(each, Message) or each.origin != slot:
                 raise WireError("a relay of something else")
             if flow.have < each.seq <= limit and each.seq == flow.have + 1:
-                self.exchange.relayed(slot, 1, len(each.payload) + talk.MESSAGE_BYTES_EXTRA)
                 self.engine.receive(slot, each, self._out)
+                if self._out.reject:
+                    refused = self._carry_out(now)[0]
+                    raise WireError(f"{refused.reason}: {refused.detail}")
+                self.exchange.relayed(slot, 1, len(each.payload) + talk.MESSAGE_BYTES_EXTRA)
                 if self._ledger is not None:
                     self._ledger.relayed(slot, codec.encode(each))
-                if self._trace is not None and not self._out.reject:
+                if self._trace is not None:
                     self._trace.arrived(self._us(now), [each])
                 self._carry_out(now)
         self.council.advanced()

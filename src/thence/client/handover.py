@@ -16,6 +16,7 @@ from typing import Final
 
 import msgspec
 
+from thence.errors import WireError
 from thence.wire.membership import (
     CHUNK,
     END,
@@ -68,7 +69,10 @@ class Handover:
         return self._drawn > len(self._kept)
 
     def acknowledged(self, number: int) -> None:
-        """The newcomer has all pieces before this one."""
+        """The newcomer has all pieces before this one.  WireError if that cannot be: it would draw
+        the whole state at once."""
+        if number > self._drawn:
+            raise WireError(f"acknowledged {number} of {self._drawn} pieces")
         while self._kept and self._kept[0].number < number:
             self._kept.popleft()
         self.is_done = self._is_drawn and not self._kept
@@ -76,6 +80,8 @@ class Handover:
     def resume(self, number: int) -> bool:
         """The newcomer has all before this piece, and may have lost what was sent since: whether
         it can go on from there."""
+        if number > self._drawn:
+            return False
         self.acknowledged(number)
         first = self._drawn - len(self._kept)
         self._sent = first
@@ -95,10 +101,11 @@ def _pieces(
         for value in values:
             if not isinstance(value, bytes | bytearray | memoryview):
                 raise TypeError(f"snapshot() gave a chunk of {type(value).__name__}, not bytes")
-            data = bytes(value)
-            digest.update(data)
-            last = max(0, len(data) - 1) // piece_bytes * piece_bytes
-            for at in range(0, last, piece_bytes):
-                yield part, data[at : at + piece_bytes]
-            yield whole, data[last:]
+            # It may change meanwhile, or have another shape, unless it is bytes.
+            view = memoryview(value if isinstance(value, bytes) else bytes(value))
+            last = max(0, len(view) - 1) // piece_bytes * piece_bytes
+            for at in range(0, len(view) or 1, piece_bytes):
+                data = bytes(view[at : at + piece_bytes])
+                digest.update(data)
+                yield part if at < last else whole, data
     yield END, digest.digest()

@@ -70,7 +70,7 @@ class Hub(Lobby):
         """The connection to each peer that said who it is."""
         self.refused: dict[str, int] = {}
         """How often a connection was refused or ended, by reason."""
-        self.totals: dict[str, Totals] = {}
+        self.totals = {}
         self._found = set()
         self._links_due = 0.0  # when links are to be looked at; what is heard only delays it
 
@@ -150,8 +150,8 @@ class Hub(Lobby):
                 driver.closed(link.slots[driver.group], reason)
         if self.by_peer.get(link.peer) is link:
             del self.by_peer[link.peer]
-            if link.is_guest:
-                del self.totals[link.peer]  # or guests could make up names for ever
+            if link.is_guest or not self.is_known(link.peer):
+                del self.totals[link.peer]  # or strangers could make up names for ever
             else:
                 self.totals[link.peer].add(connection)
             self._notice("disconnected", link.peer, reason)

@@ -40,12 +40,17 @@ async def enter(
     chosen = station.check(group, engine)
     if chosen != ENGINE:
         raise UnusableInputError(f"engine {chosen} has no members that change: use {ENGINE}")
-    resumed = resume(station, group, options or _OPTIONS, hooks)
+    options = options or _OPTIONS
+    if not options.stability:
+        raise UnusableInputError(
+            f"{group} is elastic, and options.stability is off: members cannot change without it"
+        )
+    resumed = resume(station, group, options, hooks)
     if resumed is not None:
         return resumed
     if config.membership.join:
-        return await join(station, group, options or _OPTIONS, hooks)
-    return found(station, group, members, options or _OPTIONS, hooks)
+        return await join(station, group, options, hooks)
+    return found(station, group, members, options, hooks)
 
 
 def resume(station: Station, group: str, options: EngineOptions, hooks: Hooks) -> Elastic | None:
@@ -162,6 +167,8 @@ async def _ask(
 ) -> None:
     config, runtime = station.config, station.runtime
     hub = runtime.hub
+    if group in hub.newcomers:
+        raise LocalProtocolError(f"{config.name} is about to join {group} already")
     hub.newcomers[group] = newcomer
     for url in config.membership.join if contacts is None else contacts:
         hub.ask(url, runtime.now)
@@ -169,10 +176,16 @@ async def _ask(
     runtime.watch(turned.set)
     runtime.turn()
     try:
-        async with asyncio.timeout(config.membership.join_s):
+        async with asyncio.timeout(config.membership.join_s) as limit:
+            is_let_in = False
             while not newcomer.is_done and not newcomer.failed:
                 turned.clear()
                 await turned.wait()
+                if newcomer.head is not None and not is_let_in:
+                    # It may have waited until a former life of it was evicted: the others give it
+                    # all the time from now on, so this node does too.
+                    is_let_in = True
+                    limit.reschedule(runtime.loop.time() + config.membership.join_s)
     except TimeoutError:
         raise UnreachableError(
             f"{config.name} was not let into {group} within {config.membership.join_s:g} s: "

@@ -27,7 +27,7 @@ from typing import Final
 from msgspec.structs import replace
 
 from thence.causal.dot import SEQ_BITS
-from thence.client.council import AcceptorState
+from thence.client.acceptor import AcceptorState
 from thence.client.entries import (
     DELIVERY,
     KNOWN_EVENT,
@@ -159,7 +159,7 @@ class Ledger:
 
     def checkpoint(
         self, outbox_first: int, outbox: list[bytes], have: list[int],
-        ready: Iterable[Tag | Viewed], position: int, promised: AcceptorState | None = None,
+        ready: Iterable[Tag | Viewed], position: int, promised: AcceptorState | None,
     ) -> None:  # fmt: skip
         """Replace all records by what they amount to.  ``ready``: delivered, not confirmed."""
         self._events.clear()  # their effect is in the state

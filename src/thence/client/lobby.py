@@ -7,7 +7,7 @@ from typing import Final
 
 from thence.client.driver import Driver
 from thence.client.handover import WINDOW_PIECES
-from thence.client.links import CONTACT, GUESTS_MAX, Address, Link, Notice
+from thence.client.links import CONTACT, GUESTS_MAX, Address, Link, Notice, Totals
 from thence.client.newcomer import Newcomer
 from thence.errors import WireError
 from thence.transport.base import BACKLOG_BYTES_HIGH, Connection
@@ -32,6 +32,7 @@ class Lobby:
     by_peer: dict[str, Link]
     refused: dict[str, int]
     _notice: Notice
+    totals: dict[str, Totals]
     _found: set[str]
     """Peers whose addresses a view told."""
 
@@ -141,6 +142,8 @@ class Lobby:
         for peer in [each for each in self._found if not self._is_member(each)]:
             self._found.discard(peer)
             self.addresses.pop(peer, None)
+            if peer not in self.by_peer:
+                self.totals.pop(peer, None)
 
     def _is_member(self, peer: str) -> bool:
         return any(

@@ -157,15 +157,18 @@ class Newcomer:
             self._piece(peer, message)
 
     def _piece(self, peer: str, piece: said.Piece) -> None:
-        if piece.number == 0 and piece.snapshot != self._snapshot:
-            self._forget(piece.snapshot)
-        if piece.snapshot == self._snapshot and piece.number == self._next:
-            try:
+        try:
+            if piece.number == 0 and piece.snapshot != self._snapshot:
+                self._forget(piece.snapshot)
+            if piece.snapshot == self._snapshot and piece.number == self._next:
                 self._take(piece)
-            except WireError:
-                self._forget(0)  # what was there is worth nothing
-                raise
-            self._next += 1
+                self._next += 1
+        except WireError:
+            self._forget(0)  # what was there is worth nothing
+            raise
+        except OSError as error:  # no fault of the provider: the disk is full, as a rule
+            self.failed = f"the state cannot be kept here: {error}"
+            return
         self._say(peer, said.PieceAck(self._snapshot, self._next))
 
     def _forget(self, snapshot: int) -> None:
@@ -190,6 +193,7 @@ class Newcomer:
         if piece.kind == said.END:
             if self.head is None or piece.data != self._digest.digest():
                 raise WireError("the state is not what its provider sent")
+            self.spool.flush()
             self.state = _decode(bytes(self._engine), State)
             return
         self._digest.update(piece.data)

@@ -36,6 +36,9 @@ HANDOVERS_MAX: Final = 16
 """At the same time; others wait, or go to another member."""
 GUEST_S: Final = 5.0
 """Who does not knock for so long is forgotten."""
+RESUME_S: Final = 1.0
+"""A handover that moved less than so long ago is on its way: it is neither repeated nor begun anew,
+however often the newcomer knocks."""
 
 Snapshot = Callable[[], "bytes | Iterable[bytes]"]
 """What gives the application's state of this moment, in chunks."""
@@ -70,6 +73,10 @@ class Guest:
         self.request = request
         self.seen = now
         self.handover: Handover | None = None
+        self.moved = now
+        """When the handover began, went on, or was resumed."""
+        self.is_due = False
+        """Pieces may be sent, at the end of the turn."""
 
 
 class Reception:
@@ -107,9 +114,10 @@ class Reception:
             guest = self.guests.get(peer)
             if guest is not None and guest.handover is not None:
                 if guest.handover.number == message.snapshot:
-                    guest.seen = now
+                    # One answer a turn: a piece is much larger than its acknowledgement.
+                    guest.seen = guest.moved = now
+                    guest.is_due = True
                     guest.handover.acknowledged(message.piece)
-                    self._go_on(peer, guest)
             return
         if self._driver.is_out:
             self._say(peer, self._wait(f"{self._driver.name} is no member any more"))
@@ -123,21 +131,30 @@ class Reception:
             guest = self.guests[peer] = Guest(message.request, now)
         guest.seen = now
         if guest.handover is not None:
-            if guest.handover.number == message.snapshot:
-                if guest.handover.resume(message.piece):
-                    self._go_on(peer, guest)
-                    return
-            elif not message.snapshot and not guest.handover.is_begun:
-                return  # it has not heard of it yet
+            if now < guest.moved + RESUME_S or self._resume(guest, message, now):
+                return
             guest.handover = None
         if self._member(guest) is None:
-            self._driver.council.want(guest.request, now)
-            self._driver.hurry_beat()
+            council = self._driver.council
+            if guest.request.name not in council.joins:
+                self._driver.hurry_beat()  # once: a knock must not cost a beat to everybody
+            council.want(guest.request, now)
             self._say(peer, self._wait("the members agree on it"))
         elif self.is_idle:
             self.provide(now)
         else:
             self._say(peer, self._wait(f"{self._driver.name} is about to hand over the state"))
+
+    def _resume(self, guest: Guest, message: said.Knock, now: float) -> bool:
+        """Go on where a newcomer says that it broke off; whether that is possible.  It may have
+        heard nothing of it at all."""
+        made = guest.handover
+        assert made is not None
+        is_its = made.number == message.snapshot
+        if not is_its and (message.snapshot or made.is_begun):
+            return False
+        guest.moved, guest.is_due = now, True
+        return made.resume(message.piece if is_its else 0)
 
     def _wait(self, sentence: str) -> said.Wait:
         members = self._driver.council.view.members
@@ -200,6 +217,7 @@ class Reception:
                 except Exception as error:  # of the application
                     self._failed(name, error)
                 else:
+                    guest.moved = now
                     self._go_on(name, guest)
 
     def _has_state(self, member: Member) -> bool:
@@ -265,7 +283,11 @@ class Reception:
             self.provide(now)
 
     def tick(self, now: float) -> None:
-        """Forget who does not knock any more."""
+        """Send what may be sent; forget who does not knock any more."""
+        for name, guest in list(self.guests.items()):
+            if guest.is_due:
+                guest.is_due = False
+                self._go_on(name, guest)
         for name in [each for each, guest in self.guests.items() if now > guest.seen + GUEST_S]:
             del self.guests[name]
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterator
+from contextlib import suppress
 from tempfile import SpooledTemporaryFile
 from typing import Final
 
@@ -57,6 +58,11 @@ class Spool:
             at += _LENGTH.size + size
         file.seek(end)
 
+    def flush(self) -> None:
+        """Nothing more comes: see to it that everything is in the file.  OSError if it is not."""
+        self._file.flush()
+
     def close(self) -> None:
         """Let go of the file."""
-        self._file.close()
+        with suppress(OSError):  # what could not be written is not wanted any more
+            self._file.close()

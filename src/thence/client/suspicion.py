@@ -74,6 +74,12 @@ class Detector:
         pulse.heard = True
         pulse.last = now
 
+    def awoke(self, now: float, asleep_s: float) -> None:
+        """This node itself was not there for so long, until now, and could hear nobody: that counts
+        as no silence, and is no sample."""
+        for pulse in self._pulses.values():
+            pulse.last = max(pulse.last, min(now, pulse.last + asleep_s))
+
     def forget(self, key: int) -> None:
         """The member is gone for good, or begins anew."""
         self._pulses.pop(key, None)

@@ -18,11 +18,12 @@ what a member lacks is always among its sender's unstable messages.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from thence.causal.dot import SEQ_MAX
 from thence.causal.members import MemberId
+from thence.client.application import FLOW, TIMING
 from thence.client.beginning import begun, founded, resumed
 from thence.client.changes import Change, view_name
 from thence.client.council import Council
@@ -31,12 +32,14 @@ from thence.client.events import Event, Evicted, Joined, Left
 from thence.client.exchange import Exchange
 from thence.client.flushing import Flushing
 from thence.client.hearsay import STRANGERS_MAX, check, is_believed, sign
-from thence.client.ledger import Ledger
-from thence.config.node import MembershipConfig
+from thence.client.ledger import CHECKPOINT_BYTES, Ledger
+from thence.client.tracing import Tracing
+from thence.config.node import FlowConfig, MembershipConfig, TimingConfig
 from thence.engine import handover as engine_handover
 from thence.engine.base import EngineOptions, EngineSpec
 from thence.engine.restore import State
 from thence.errors import LocalProtocolError, Removed
+from thence.journal.base import Journal
 from thence.wire import membership as said
 from thence.wire import talk
 from thence.wire.frame import frame
@@ -60,14 +63,19 @@ class Elastic(Flushing):
         newcomer: tuple[Head, State] | None = None,
         secret: bytes | None = None,
         checkpoint: Checkpoint | None = None,
-        **rest: Any,
+        flow: FlowConfig = FLOW,
+        timing: TimingConfig = TIMING,
+        journal: Journal | None = None,
+        checkpoint_bytes: int = CHECKPOINT_BYTES,
+        trace: Callable[[int], Tracing] | None = None,
+        epoch_us: int = 0,
     ) -> None:
         """``newcomer``: the state that was handed over; ``checkpoint``: what the journal has; with
         neither, the node is a founder."""
         if spec.name != "tagged":
             raise LocalProtocolError(f"engine {spec.name} has no members that change: use tagged")
         self._attend(membership, secret, now)
-        self.born_us = rest.get("epoch_us", 0) + int(now * 1_000_000)
+        self.born_us = epoch_us + int(now * 1_000_000)
         """When this life of the node began."""
         self.council = Council(slot, view, self)
         self.node = MemberId.parse(view_name(view, slot)).name
@@ -91,7 +99,10 @@ class Elastic(Flushing):
         else:
             begin = founded(view, slot, spec, options)
         names = begin.members.names
-        super().__init__(group, names, names[slot], spec, now, options=options, begin=begin, **rest)
+        super().__init__(
+            group, names, names[slot], spec, now, options, flow, timing, journal, checkpoint_bytes,
+            trace, epoch_us, begin,
+        )  # fmt: skip
         self.speaks = options.stability
         if self._trace is not None:
             self._trace.follow(names)

@@ -19,8 +19,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Final, Protocol
 
-import msgspec
-
+from thence.client.entries import AcceptorState
 from thence.wire.membership import (
     NO_BALLOT,
     Accept,
@@ -32,10 +31,8 @@ from thence.wire.membership import (
     Prepare,
     Promise,
     Pull,
-    Reached,
     Refused,
     Request,
-    Slots,
     View,
     is_name,
 )
@@ -58,17 +55,6 @@ class Plane(Protocol):
 
     def install(self, old: View, new: View) -> None:
         """This is the view now; nobody is frozen."""
-
-
-class AcceptorState(msgspec.Struct, frozen=True, array_like=True):
-    """What a member has promised, to be remembered over a crash."""
-
-    view: View
-    promised: Ballot = NO_BALLOT
-    accepted_in: Ballot = NO_BALLOT
-    accepted: View | None = None
-    frozen: Slots = ()
-    limit: Reached = ()
 
 
 class Proposal:
@@ -203,8 +189,9 @@ class Council:
 
     def tick(self, now: float) -> None:
         """Coordinate, if it is this node's turn and there is something to do."""
-        self.joins = {name: held for name, held in self.joins.items() if held[1] > now}
-        self._asked = {name: until for name, until in self._asked.items() if until > now}
+        if self.joins or self._asked:
+            self.joins = {name: held for name, held in self.joins.items() if held[1] > now}
+            self._asked = {name: until for name, until in self._asked.items() if until > now}
         if not self.is_member or self.coordinator != self.slot or self.is_minority:
             self.proposal = None
             return

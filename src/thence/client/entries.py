@@ -9,11 +9,10 @@ from typing import Any, Final
 
 import msgspec
 
-from thence.client.council import AcceptorState
 from thence.engine.restore import State
 from thence.engine.tag import Tag
 from thence.message import Chain, Message, StreamDot
-from thence.wire.membership import View
+from thence.wire.membership import NO_BALLOT, Ballot, Reached, Slots, View
 
 FORMAT: Final = 1
 # What an application can be done with; in a record: packed dot * 4 + kind.
@@ -67,6 +66,17 @@ class Viewed(msgspec.Struct, frozen=True, array_like=True, tag=7):
     """This view was installed."""
 
     view: View
+
+
+class AcceptorState(msgspec.Struct, frozen=True, array_like=True):
+    """What a member has promised, to be remembered over a crash."""
+
+    view: View
+    promised: Ballot = NO_BALLOT
+    accepted_in: Ballot = NO_BALLOT
+    accepted: View | None = None
+    frozen: Slots = ()
+    limit: Reached = ()
 
 
 class Promised(msgspec.Struct, frozen=True, array_like=True, tag=8):

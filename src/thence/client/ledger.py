@@ -27,11 +27,11 @@ from typing import Final
 from msgspec.structs import replace
 
 from thence.causal.dot import SEQ_BITS
-from thence.client.council import AcceptorState
 from thence.client.entries import (
     DELIVERY,
     KNOWN_EVENT,
     VIEW_EVENT,
+    AcceptorState,
     Checkpoint,
     Confirmed,
     Entry,

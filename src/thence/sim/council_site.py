@@ -12,7 +12,8 @@ from typing import Any, Final
 
 import msgspec
 
-from thence.client.council import AcceptorState, Council, Proposal
+from thence.client.council import Council, Proposal
+from thence.client.entries import AcceptorState
 from thence.wire.membership import Accepted, Installed, Promise, Refused, View
 
 Item = Any

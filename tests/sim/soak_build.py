@@ -1,11 +1,11 @@
-"""A copy of the package, in build/soak, in which all is compiled that long runs spend their time in.
+"""A copy of the package, in build/soak, with all compiled that long runs spend their time in.
 
     python -m tests.sim.soak_build
     PYTHONPATH=build/soak python -m tests.sim.soak_elastic
 
-The same sources with the same results (``--digest`` shows it) in some 60 % of the time.  What users
-install has the engine alone compiled: this form cannot be mutated, debugged or subclassed, and mypyc
-never gives back some of what a node had, so whoever runs many must start new processes.
+The same sources, the same results: ``--digest`` shows it.  What users install has only the engine
+compiled: this form cannot be debugged, subclassed or have bugs put in, and some of what a node had
+is never given back, so whoever runs many must start new processes.
 
 It takes some minutes; nothing is done when the sources are those of the last time.
 """

@@ -17,7 +17,7 @@ import signal
 import sys
 import time
 from collections.abc import Iterable, Sequence
-from concurrent.futures import ProcessPoolExecutor
+from multiprocessing import TimeoutError as NothingYet
 from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
@@ -26,6 +26,7 @@ import msgspec
 
 import thence
 from tests.sim.elastic_classes import CLASSES, options_of
+from thence.client import hub
 from thence.sim.elastic import ElasticWorld, run_elastic
 from thence.sim.node_view import Broken
 
@@ -34,6 +35,11 @@ COLUMNS = (
     "forked",
 )  # fmt: skip
 PROGRESS_S = 15.0
+STUCK_S = 600.0
+"""A seed takes seconds."""
+SEEDS_PER_PROCESS = 8
+"""Then there is a new one: starting it costs less than collecting what runs leave behind, and the
+compiled form (soak_build.py) does not give it back."""
 LINE_CHARS_MAX = 160
 """Of a failure, in the list."""
 
@@ -119,10 +125,8 @@ def run_seed(seed: int, names: Sequence[str], with_digest: bool = False) -> Outc
             tally[name], digest = {"runs": 1, "failures": 1}, line
         else:
             tally[name], digest = count(world), world.digest() if with_digest else ""
-            del world
         if with_digest:
             digests[name] = digest
-        gc.collect()  # what a run leaves behind is one large heap of cycles
     return Outcome(tally, digests, failures)
 
 
@@ -134,8 +138,7 @@ def _start(names: Sequence[str], with_digest: bool) -> None:
     _task = (names, with_digest)
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the one who prints the table
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
-    gc.freeze()
-    gc.disable()
+    gc.disable()  # a run leaves a megabyte behind, and a process is over before that is much
 
 
 def _work(seed: int) -> tuple[Outcome, float]:
@@ -153,11 +156,18 @@ def soak(
     began = said = time.monotonic()
     first = state.after
     task = (list(state.tally), with_digest)
-    # A worker that dies, which a pool of multiprocessing would wait for, ends all here.
-    with ProcessPoolExecutor(jobs, get_context("fork"), _start, task) as pool:
+    with get_context("fork").Pool(jobs, _start, task, SEEDS_PER_PROCESS) as pool:
         try:
             # In order of seeds: what is done is always all up to one.
-            for outcome, cpu_s in pool.map(_work, range(first, end), timeout=seconds):
+            found = pool.imap(_work, range(first, end))
+            while state.after < end:
+                left = max(0.0, began + seconds - time.monotonic())
+                try:
+                    outcome, cpu_s = found.next(min(left, STUCK_S))
+                except NothingYet:
+                    if left > STUCK_S:  # it runs for ever, or its process died
+                        raise SystemExit(f"nothing is heard of seed {state.after}") from None
+                    break
                 state.add(outcome)
                 state.cpu_s += cpu_s
                 for each in outcome.failures:
@@ -167,12 +177,10 @@ def soak(
                     said = now
                     _progress(state, first, end, now - began, seconds)
                     _save(state, file)
-        except TimeoutError:
-            pass
         except KeyboardInterrupt:
             return True
         finally:
-            pool.shutdown(wait=False, cancel_futures=True)
+            pool.terminate()
             _save(state, file)
     return False
 
@@ -247,8 +255,9 @@ def main(words: Sequence[str] | None = None) -> int:
     is_stopped = soak(state, end, given.jobs, seconds, given.digest, given.state)
     print(table(state))
     runs = sum(each.get("runs", 0) for each in state.tally.values())
+    form = "interpreted" if (hub.__file__ or "").endswith(".py") else "compiled"
     print(f"seeds {state.first} to {state.after - 1}, {runs:,} runs, "
-          f"{1000 * state.cpu_s / max(1, runs):.1f} ms of CPU time each")  # fmt: skip
+          f"{1000 * state.cpu_s / max(1, runs):.1f} ms of CPU time each, {form}")  # fmt: skip
     for each in state.failures:
         print(f"FAILED {_told(each)}")
     if is_stopped:

@@ -11,6 +11,7 @@ from tests.client.fakes import driver_of, taken
 from thence.causal.dot import pack
 from thence.client import ledger
 from thence.client.driver import Driver
+from thence.client.entries import STABLE_EVENT, decode_entry
 from thence.client.events import Delivered, Stable
 from thence.engine.base import EngineOptions
 from thence.errors import JournalError, LocalProtocolError, WireError
@@ -22,7 +23,7 @@ OPEN = talk.Open(0, "g", "tagged", ("a", "b", "c"), 0, 1000, 1 << 30)
 
 
 def entries(disk: MemoryDisk) -> list[Any]:
-    return [ledger._entries.decode(record) for record in disk.records]
+    return [decode_entry(record) for record in disk.records]
 
 
 def opened(driver: Driver, *slots: int) -> Driver:
@@ -250,7 +251,7 @@ def test_a_record_that_is_none_is_refused(disk: MemoryDisk):
     "entry",
     [
         ledger.Confirmed([pack(1, 1) << 2]),
-        ledger.Confirmed([pack(1, 1) << 2 | ledger.STABLE_EVENT]),
+        ledger.Confirmed([pack(1, 1) << 2 | STABLE_EVENT]),
         ledger.Received(9, 1, b"".join(codec.join_batch([codec.encode(theirs(1))]))),
         ledger.Sent(codec.encode(Message(0, 5, (), b""))),
         ledger.Sent(b"nonsense"),

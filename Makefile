@@ -59,6 +59,8 @@ bench: setup ## Print the costs per message, of groups of processes, of members 
 
 soak: setup ## Run the random tests for long (SOAK_SEEDS=50)
 	THENCE_SEEDS=$(SOAK_SEEDS) $(PYTEST) -m "not packaging" -o timeout=0
+	path=build/soak; $(BIN)/python -m tests.sim.soak_build || path=; \
+	PYTHONPATH=$$path $(BIN)/python -m tests.sim.soak_elastic --jobs $(JOBS)
 
 build: setup ## Build wheel and sdist into dist/
 	$(BIN)/python -m build

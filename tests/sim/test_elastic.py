@@ -1,4 +1,7 @@
-"""Whole nodes whose members come, go and crash, under everything that can befall them."""
+"""Whole nodes whose members come, go and crash, under everything that can befall them.
+
+soak_elastic.py does the same for long.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +14,6 @@ from tests.sim.node_mutants import Mutant, plant
 from thence.sim.elastic import run_elastic
 
 PLAIN_SEEDS = 2
-SOAK_SEEDS = range(10_000, 20_000)
 MUTANT_SEEDS = range(60)
 
 
@@ -19,20 +21,6 @@ MUTANT_SEEDS = range(60)
 def test_members_agree_and_nothing_is_lost(name: str):
     for seed in seeds(PLAIN_SEEDS):
         run_elastic(options_of(name, seed))
-
-
-@pytest.mark.soak
-@pytest.mark.timeout(0)
-@pytest.mark.parametrize("name", CLASSES)
-def test_members_agree_and_nothing_is_lost_for_long(name: str, capsys: pytest.CaptureFixture[str]):
-    happened: dict[str, int] = {}
-    for seed in SOAK_SEEDS:
-        world = run_elastic(options_of(name, seed))
-        for what, count in world.counts.items():
-            happened[what.partition(":")[0]] = happened.get(what.partition(":")[0], 0) + count
-        happened["views"] = happened.get("views", 0) + len(world.views)
-    with capsys.disabled():
-        print(f"\n{name}: {len(SOAK_SEEDS)} runs, {happened}")
 
 
 @pytest.mark.parametrize("mutant", MUTANTS, ids=lambda mutant: mutant.name)

@@ -20,7 +20,7 @@ from thence.client.beginning import Beginning
 from thence.client.entries import DELIVERY, KNOWN_EVENT, STABLE_EVENT, VIEW_EVENT, Recovered
 from thence.client.events import Blocked, Delivered, Event, Known, Stable
 from thence.client.exchange import Exchange
-from thence.client.ledger import Ledger
+from thence.client.ledger import CHECKPOINT_BYTES, Ledger
 from thence.client.tracing import Tracing
 from thence.config.node import FlowConfig, TimingConfig
 from thence.engine.base import EngineOptions, EngineSpec
@@ -38,8 +38,8 @@ from thence.wire import codec
 from thence.wire.talk import MESSAGE_BYTES_EXTRA
 
 _encode: Final = codec.encode
-_FLOW: Final = FlowConfig()
-_TIMING: Final = TimingConfig()
+FLOW: Final = FlowConfig()
+TIMING: Final = TimingConfig()
 FLUSH_S_PER_MESSAGE: Final = 1e-6
 """Of what is unstable: a look costs a small share of that for each, and must not be all it does."""
 
@@ -55,10 +55,10 @@ class Application:
         spec: EngineSpec,
         now: float,
         options: EngineOptions = EngineOptions(),
-        flow: FlowConfig = _FLOW,
-        timing: TimingConfig = _TIMING,
+        flow: FlowConfig = FLOW,
+        timing: TimingConfig = TIMING,
         journal: Journal | None = None,
-        checkpoint_bytes: int = 1 << 24,
+        checkpoint_bytes: int = CHECKPOINT_BYTES,
         trace: Callable[[int], Tracing] | None = None,
         epoch_us: int = 0,
         begin: Beginning | None = None,

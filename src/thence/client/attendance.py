@@ -15,7 +15,7 @@ from thence.client.reception import Reception
 from thence.client.suspicion import Detector
 from thence.config.node import MembershipConfig
 from thence.engine.tag import STABLE
-from thence.errors import JournalError
+from thence.errors import JournalError, LocalProtocolError
 from thence.wire.membership import CouncilMessage, View
 
 ASLEEP_BEATS: Final = 4
@@ -133,6 +133,23 @@ class Attendance(Driver):
         if council.is_minority != self._was_minority:
             self._was_minority = council.is_minority
             self._tell_minority()
+
+    def evict(self, name: str, is_dead: bool, now: float) -> None:
+        """An operator wants a member out.  ``is_dead``: vouches that it does not run any more, so
+        that it need not be counted."""
+        self._now = now
+        self.require_member()
+        member = self.council.view.named(name)
+        if member is None:
+            known = ", ".join(each.name for each in self.council.view.members)
+            raise LocalProtocolError(f"{name} is no member of {self.group}; members are {known}")
+        if member.slot == self.slot:
+            raise LocalProtocolError(f"{name} is this node itself: let it leave")
+        self.council.sentenced |= {member.slot}
+        if is_dead:
+            self.council.vouched |= {member.slot}
+        self._beat_at = now
+        self.tick(now)
 
     def _tell_suspicion(self, member: str, is_suspect: bool, silence_s: float) -> None:
         key = f"suspect {member}"

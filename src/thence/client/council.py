@@ -193,8 +193,9 @@ class Council:
 
     def tick(self, now: float) -> None:
         """Coordinate, if it is this node's turn and there is something to do."""
-        self.joins = {name: held for name, held in self.joins.items() if held[1] > now}
-        self._asked = {name: until for name, until in self._asked.items() if until > now}
+        if self.joins or self._asked:
+            self.joins = {name: held for name, held in self.joins.items() if held[1] > now}
+            self._asked = {name: until for name, until in self._asked.items() if until > now}
         if not self.is_member or self.coordinator != self.slot or self.is_minority:
             self.proposal = None
             return

@@ -18,12 +18,13 @@ what a member lacks is always among its sender's unstable messages.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from thence.causal.dot import SEQ_MAX
 from thence.causal.members import MemberId
 from thence.client.acceptor import AcceptorState
+from thence.client.application import FLOW, TIMING
 from thence.client.away import Away
 from thence.client.beginning import Handed, begun, founded, resumed
 from thence.client.changes import Change, each_change, view_name
@@ -32,10 +33,12 @@ from thence.client.entries import DELIVERY, VIEW_EVENT, Checkpoint, Recovered, V
 from thence.client.events import Event, Evicted, Joined, Left
 from thence.client.exchange import Exchange
 from thence.client.hearsay import STRANGERS_MAX, check, is_believed, sign
-from thence.client.ledger import Ledger
-from thence.config.node import MembershipConfig
+from thence.client.ledger import CHECKPOINT_BYTES, Ledger
+from thence.client.tracing import Tracing
+from thence.config.node import FlowConfig, MembershipConfig, TimingConfig
 from thence.engine.base import EngineOptions, EngineSpec
 from thence.errors import JournalError, LocalProtocolError, Removed
+from thence.journal.base import Journal
 from thence.wire import membership as said
 from thence.wire import talk
 from thence.wire.frame import frame
@@ -60,7 +63,12 @@ class Elastic(Away):
         secret: bytes | None = None,
         checkpoint: Checkpoint | None = None,
         shelf_bytes_max: int = 0,
-        **rest: Any,
+        flow: FlowConfig = FLOW,
+        timing: TimingConfig = TIMING,
+        journal: Journal | None = None,
+        checkpoint_bytes: int = CHECKPOINT_BYTES,
+        trace: Callable[[int], Tracing] | None = None,
+        epoch_us: int = 0,
     ) -> None:
         """``newcomer``: the state that was handed over; ``checkpoint``: what the journal has; with
         neither, the node is a founder."""
@@ -71,7 +79,7 @@ class Elastic(Away):
             # of an eviction, what it lacks, nor know when it may leave.
             raise LocalProtocolError("stability=False: members cannot change without stability")
         self._attend(membership, secret, now)
-        self.born_us = rest.get("epoch_us", 0) + int(now * 1_000_000)
+        self.born_us = epoch_us + int(now * 1_000_000)
         """When this life of the node began."""
         self.council = Council(slot, view, self)
         self.node = MemberId.parse(view_name(view, slot)).name
@@ -92,13 +100,16 @@ class Elastic(Away):
         if checkpoint is not None:
             begin = resumed(checkpoint, spec, options)
         elif newcomer is not None:
-            begin = begun(newcomer, options, rest.get("journal"))
+            begin = begun(newcomer, options, journal)
         else:
             begin = founded(view, slot, spec, options)
         names = begin.members.names
-        super().__init__(group, names, names[slot], spec, now, options=options, begin=begin, **rest)
+        super().__init__(
+            group, names, names[slot], spec, now, options, flow, timing, journal, checkpoint_bytes,
+            trace, epoch_us, begin,
+        )  # fmt: skip
         self.speaks = True
-        self._keep_for_absent(rest.get("journal"), shelf_bytes_max)
+        self._keep_for_absent(journal, shelf_bytes_max)
         if self._trace is not None:
             self._trace.follow(names)
             if newcomer is not None:
@@ -345,23 +356,6 @@ class Elastic(Away):
         view = self.council.view
         knows = [each.slot for each in view.members if self._views.get(each.name, -1) >= view.num]
         return not view.members or view.is_enough(knows)
-
-    def evict(self, name: str, is_dead: bool, now: float) -> None:
-        """An operator wants a member out.  ``is_dead``: vouches that it does not run any more, so
-        that it need not be counted."""
-        self._now = now
-        self.require_member()
-        member = self.council.view.named(name)
-        if member is None:
-            known = ", ".join(each.name for each in self.council.view.members)
-            raise LocalProtocolError(f"{name} is no member of {self.group}; members are {known}")
-        if member.slot == self.slot:
-            raise LocalProtocolError(f"{name} is this node itself: let it leave")
-        self.council.sentenced |= {member.slot}
-        if is_dead:
-            self.council.vouched |= {member.slot}
-        self._beat_at = now
-        self.tick(now)
 
     # ---- connections -----------------------------------------------------------------------------
 

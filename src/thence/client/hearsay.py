@@ -50,6 +50,8 @@ def is_believed(
 
 def check(message: CouncilMessage, view: View) -> None:
     """WireError if it cannot be said by one who has ``view``, or will have, or had it."""
+    if isinstance(message, said.Beat):  # most are, and no view is in them
+        return
     for value in (getattr(message, "value", None), getattr(message, "accepted", None)):
         if isinstance(value, View):
             fault = value.fault() or (value.num >= view.num and value.conflict(view))

@@ -392,13 +392,20 @@ class Hub(Lobby):
 
     def deadline(self) -> float | None:
         """When ``tick`` is due."""
-        times = [driver.deadline() for driver in self.drivers.values()]
-        times += [newcomer.deadline() for newcomer in self.newcomers.values()]
+        due = self._links_due or self._links_deadline()
+        for driver in self.drivers.values():
+            at = driver.deadline()
+            if at is not None and at < due:
+                due = at
+        for newcomer in self.newcomers.values():
+            at = newcomer.deadline()
+            if at is not None and at < due:
+                due = at
         if not self.addresses.keys() <= self.by_peer.keys():
-            times += [each.due for peer, each in self.addresses.items() if peer not in self.by_peer]
-        times.append(self._links_due or self._links_deadline())
-        known = [at for at in times if at is not None and at != float("inf")]
-        return min(known) if known else None
+            for peer, address in self.addresses.items():
+                if peer not in self.by_peer:
+                    due = min(due, address.due)
+        return due if due != float("inf") else None
 
     def _links_deadline(self) -> float:
         due, beat = float("inf"), self._timing.heartbeat_s

@@ -58,6 +58,8 @@ from thence.journal.base import Journal
 from thence.message import Message, StreamDot
 from thence.wire.membership import View
 
+CHECKPOINT_BYTES: Final = 1 << 24
+"""Records may grow to this size before a checkpoint is made, unless somebody says otherwise."""
 CHECKPOINT_FACTOR: Final = 2
 """Records may grow to this multiple of the last checkpoint before the next one is made."""
 

@@ -55,7 +55,7 @@ class ElasticWorld(Stage):
         self.calm = False
         self.views: dict[int, View] = {}
         self.counts = dict.fromkeys(
-            ("killed", "evicted", "left", "let in", "aimed", "vouched", "lost", "forked"), 0
+            ("killed", "evicted", "left", "aimed", "vouched", "lost", "forked"), 0
         )
         self._budget: list[str] = []
         pairs = [(a, b) for a in self.founders for b in names if a != b]

@@ -112,11 +112,17 @@ class View(msgspec.Struct, frozen=True, array_like=True):
 
     def member(self, slot: int) -> Member | None:
         """The member in that slot."""
-        return next((each for each in self.members if each.slot == slot), None)
+        for each in self.members:  # asked for every message: a generator costs three times as much
+            if each.slot == slot:
+                return each
+        return None
 
     def named(self, name: str) -> Member | None:
         """The member of that name."""
-        return next((each for each in self.members if each.name == name), None)
+        for each in self.members:
+            if each.name == name:
+                return each
+        return None
 
     def former(self, name: str) -> Gone | None:
         """The last former member of that name."""

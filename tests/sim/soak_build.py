@@ -28,9 +28,9 @@ STAMP = FOLDER / ".built"
 # Beside the engine.  Not those with Structs: mypyc drops what stands behind the base of a class.
 MODULES = {
     "causal": "context matrix",
-    "client": "application attendance away bucket council driver elastic events exchange flow flushing "
-    "handing handover hearsay hub ledger lobby newcomer reception recovery roster shelf spool "
-    "suspicion tracing waiters waiting",
+    "client": "application attendance away bucket council driver elastic events exchange flow "
+    "flushing handing handover hearsay hub ledger lobby newcomer reception recovery roster shelf "
+    "spool suspicion tracing waiters waiting",
     "link": "cookie datagram fragment reliable rtt",
     "sim": "elastic elastic_node node pipes stage",
     "wire": "codec frame",

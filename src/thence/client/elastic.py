@@ -37,6 +37,7 @@ from thence.config.node import MembershipConfig
 from thence.engine import handover as engine_handover
 from thence.engine.base import EngineOptions, EngineSpec
 from thence.engine.restore import State
+from thence.engine.tag import STABLE
 from thence.errors import JournalError, LocalProtocolError, Removed
 from thence.wire import membership as said
 from thence.wire import talk
@@ -226,12 +227,14 @@ class Elastic(Flushing):
         self.is_out = True
         found = next((each for each in view.gone if each.slot == self.slot), None)
         is_evicted = found is None or found.is_evicted
-        sent: int = self.client.sent & SEQ_MAX
-        cut = sent if found is None else found.cut
         rows: dict[int, Any] = self.client.past.rows[self.slot]
+        if found is None:  # long ago: what everybody had is all that is certain
+            unsure = [packed & SEQ_MAX for packed, tag in rows.items() if tag.pushed != STABLE]
+            cut: int = min(unsure, default=(self.client.sent & SEQ_MAX) + 1) - 1
+        else:
+            cut = found.cut
         self.rejected = tuple(rows[packed] for packed in sorted(rows) if packed & SEQ_MAX > cut)
-        kind = "evict" if is_evicted else "leave"
-        return Change(kind, self.name, cut, view, True, True)
+        return Change("evict" if is_evicted else "leave", self.name, cut, view, True, True)
 
     # ---- the application -------------------------------------------------------------------------
 

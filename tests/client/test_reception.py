@@ -291,7 +291,13 @@ def handing(chunks: int = 1000) -> tuple[Elastic, Hub, FakeConnection, list[Any]
     """j is let in, and has the first pieces of its state."""
     driver, hub = alone()
     drawn: list[int] = []
-    driver.reception.snapshot = lambda: (drawn.append(at) or b"c" for at in range(chunks))  # type: ignore[func-returns-value]
+
+    def snapshot() -> Iterator[bytes]:
+        for at in range(chunks):
+            drawn.append(at)
+            yield b"c"
+
+    driver.reception.snapshot = snapshot
     connection = guest(hub, "j")
     answer(hub, connection, Knock(J))
     taken(driver)

@@ -313,3 +313,15 @@ def test_a_newcomer_that_does_not_come_for_its_state_is_evicted_though_nobody_el
     assert company.members("a") == ["a", "b", "j"]
     company.go(2.0)
     assert company.members("a") == ["a", "b"]
+
+
+def test_one_whose_end_nobody_remembers_counts_on_nothing_but_what_all_had():
+    """Views remember so many former members, and the last life of each name."""
+    company = Company("abc")
+    b = company.drivers["b"]
+    b.broadcast(b"all have it", company.now)
+    company.go(1.0)
+    unsure = b.broadcast(b"who knows", company.now)
+    later = replace(founders().next({1: (2, True)}), gone=())
+    b.hear("a", said.Installed(later), company.now, False)
+    assert b.rejected == (unsure,)

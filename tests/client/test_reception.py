@@ -423,3 +423,23 @@ def alone_of_two() -> tuple[Elastic, Hub]:
     """a, whom b does not answer yet."""
     driver = elastic_of("a", "ab")
     return driver, hub_of("a", driver)
+
+
+def test_events_are_taken_as_quickly_while_many_wait_at_the_door(monkeypatch: pytest.MonkeyPatch):
+    driver, hub = alone_of_two()
+    for at in range(40):
+        name = f"x{at}"
+        hub.received(guest(hub, name), [council(Knock(Request(name, 1)))], float(at))
+    looked: list[float] = []
+    monkeypatch.setattr(driver.reception, "provide", looked.append)
+    for _ in range(100):
+        driver.take(40.0)
+    assert not looked
+
+
+def test_a_guest_that_has_the_state_from_another_is_none_any_more():
+    driver, _, _, _ = handing()
+    assert driver.reception.is_busy
+    driver.council.up.add(1)
+    driver.tick(0.2)
+    assert not driver.reception.guests

@@ -70,7 +70,7 @@ MUTANTS = (
     Mutant(
         "the state is handed over before the application knows the newcomer",
         "reception:Reception._member",
-        "self._driver.view_told.named", "self._driver.council.view.named", "joins",
+        "self._driver.view_told.named", "self._driver.council.view.named", "joins, leaves",
     ),
     Mutant(
         "the state has what waits for the application", "reception:Reception._begin",

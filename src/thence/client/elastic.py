@@ -37,6 +37,7 @@ from thence.client.ledger import CHECKPOINT_BYTES, Ledger
 from thence.client.tracing import Tracing
 from thence.config.node import FlowConfig, MembershipConfig, TimingConfig
 from thence.engine.base import EngineOptions, EngineSpec
+from thence.engine.tag import STABLE
 from thence.errors import JournalError, LocalProtocolError, Removed
 from thence.journal.base import Journal
 from thence.wire import membership as said
@@ -237,12 +238,14 @@ class Elastic(Away):
         self.is_out = True
         found = next((each for each in view.gone if each.slot == self.slot), None)
         is_evicted = found is None or found.is_evicted
-        sent: int = self.client.sent & SEQ_MAX
-        cut = sent if found is None else found.cut
         rows: dict[int, Any] = self.client.past.rows[self.slot]
+        if found is None:  # long ago: what everybody had is all that is certain
+            unsure = [packed & SEQ_MAX for packed, tag in rows.items() if tag.pushed != STABLE]
+            cut: int = min(unsure, default=(self.client.sent & SEQ_MAX) + 1) - 1
+        else:
+            cut = found.cut
         self.rejected = tuple(rows[packed] for packed in sorted(rows) if packed & SEQ_MAX > cut)
-        kind = "evict" if is_evicted else "leave"
-        return Change(kind, self.name, cut, view, True, True)
+        return Change("evict" if is_evicted else "leave", self.name, cut, view, True, True)
 
     # ---- the application -------------------------------------------------------------------------
 

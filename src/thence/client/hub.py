@@ -289,7 +289,7 @@ class Hub(Lobby):
         who = link.peer or link.expected or link.connection.address
         self._notice("refused by", who.removeprefix(CONTACT), said.sentence)
         address = self.addresses.get(link.peer) or self.addresses.get(link.expected)
-        if address is not None and said.code != talk.REPLACED:
+        if address is not None:
             address.tries = max(address.tries, 6)  # asking again at once would not help
         self._drop(link, f"{who.removeprefix(CONTACT)} refused: {said.sentence}", now)
         if said.code != talk.REPLACED:

@@ -97,6 +97,7 @@ class Reception:
         """Told what the application raised."""
         self.complaints: list[tuple[str, str]] = []
         """(peer, what people should know of it), until somebody fetches them."""
+        self._is_asked = False  # somebody waits for the application to be between two events
         self._number = 0  # of the last snapshot
         self.handed = 0
         """States that were handed over."""
@@ -143,6 +144,7 @@ class Reception:
         elif self.is_idle:
             self.provide(now)
         else:
+            self._is_asked = True
             self._say(peer, self._wait(f"{self._driver.name} is about to hand over the state"))
 
     def _resume(self, guest: Guest, message: said.Knock, now: float) -> bool:
@@ -206,12 +208,14 @@ class Reception:
 
     def provide(self, now: float) -> None:
         """Begin to hand the state of this moment to those who are members now and lack it."""
+        self._is_asked = False
+        busy = sum(each.handover is not None for each in self.guests.values())
         for name, guest in list(self.guests.items()):
-            busy = sum(each.handover is not None for each in self.guests.values())
             member = self._member(guest)
             if member is not None and self._has_state(member):
                 del self.guests[name]  # it has the state from another, and this knock is an old one
             elif member is not None and guest.handover is None and busy < HANDOVERS_MAX:
+                busy += 1
                 try:
                     guest.handover = self._begin(guest, member, now)
                 except Exception as error:  # of the application
@@ -278,8 +282,9 @@ class Reception:
             self._say(peer, piece)
 
     def idle(self, now: float) -> None:
-        """The application is between two events."""
-        if self.guests:
+        """The application is between two events.  After each of them, so it is cheap: whoever is
+        not served now knocks again."""
+        if self._is_asked:
             self.provide(now)
 
     def tick(self, now: float) -> None:
@@ -288,6 +293,9 @@ class Reception:
             if guest.is_due:
                 guest.is_due = False
                 self._go_on(name, guest)
+            member = self._member(guest)
+            if member is not None and self._has_state(member):
+                self.guests.pop(name, None)  # it has it from another
         for name in [each for each, guest in self.guests.items() if now > guest.seen + GUEST_S]:
             del self.guests[name]
 

@@ -325,3 +325,25 @@ def test_one_whose_end_nobody_remembers_counts_on_nothing_but_what_all_had():
     later = replace(founders().next({1: (2, True)}), gone=())
     b.hear("a", said.Installed(later), company.now, False)
     assert b.rejected == (unsure,)
+
+
+def test_a_founder_that_began_anew_without_its_journal_is_not_the_member_that_it_was():
+    """It has promised things that it does not know any more, though it has sent nothing."""
+    company = Company("abc")
+    company.break_off("a", "b")
+    company.drivers["b"] = elastic_of("b", now=company.now)
+    company.hubs["b"] = hub_of("b", company.drivers["b"])
+    company.connect("a", "b", company.now)
+    company.go(0.3)
+    assert "b was started again without its journal" in company.refusals[0][2]
+    assert company.drivers["a"].connected == ["c"]
+
+
+def test_a_founder_that_comes_back_with_its_journal_is():
+    disk, identity = MemoryDisk(), Identity("g", "b")
+    journal = MemoryJournal(disk, identity)
+    lives = [elastic_of("b", journal=journal, now=1.0)]
+    disk.crash()
+    journal = MemoryJournal(disk, identity)
+    lives.append(elastic_of("b", journal=journal, checkpoint=last_checkpoint(journal), now=9.0))
+    assert lives[0].life == lives[1].life == 1_000_000

@@ -301,13 +301,14 @@ def test_a_peer_that_is_connected_is_not_dialled():
     assert hub.dials(2.0) == [("b", "fake://b")]
 
 
-def test_who_was_refused_waits_long_before_it_asks_again():
+@pytest.mark.parametrize("code", [talk.DIFFERENT_GROUP, talk.REPLACED])
+def test_who_was_refused_waits_long_before_it_asks_again(code: int):
     hub = hub_of("a", driver_of())
     hub.know("b", "fake://b", 0.0)
     hub.dials(0.0)
     connection = FakeConnection(dialled=True)
     hub.connected(connection, "b", 0.0)
-    hub.received(connection, [(talk.REFUSE, array(talk.DIFFERENT_GROUP, "no"))], 0.0)
+    hub.received(connection, [(talk.REFUSE, array(code, "no"))], 0.0)
     assert connection.closed == "b refused: no"
     assert hub.addresses["b"].due >= TIMING.reconnect_ms_max / 2000
 

@@ -193,7 +193,7 @@ def test_fields_after_those_we_know_are_ignored(name: str):
     ((_, body),) = FrameReader().feed(golden(name))
     fields = msgspec.msgpack.decode(body)
     # Only elastic groups say who opens it to whom, only newcomers that they are.
-    fields += {"open": ["", ""], "hello": [False]}.get(name, [])
+    fields += {"open": ["", "", 0], "hello": [False]}.get(name, [])
     longer = [*fields, "new", {"in": 2}, [3]]
     assert FRAMES[name].read(msgspec.msgpack.encode(longer)) == FRAMES[name].says
 

@@ -16,6 +16,7 @@ from thence.client.suspicion import Detector
 from thence.config.node import MembershipConfig
 from thence.engine.tag import STABLE
 from thence.errors import JournalError, LocalProtocolError
+from thence.wire import talk
 from thence.wire.membership import CouncilMessage, View
 
 ASLEEP_BEATS: Final = 4
@@ -44,6 +45,18 @@ class Attendance(Driver):
         self._is_leaving = False
         self._was_minority = False
         self._let_in: set[int] = set()  # while this node runs: they have join_s for the state
+        self._lives: dict[int, int] = {}  # when each member's incarnation began, as it says
+
+    def opened(self, slot: int, said: talk.Open, now: float) -> tuple[int, str] | None:
+        """The peer opened the group; (code, sentence) when that cannot be."""
+        if self._lives.setdefault(slot, said.life) != said.life:
+            # It does not know what it has promised.
+            return (
+                talk.LOST_JOURNAL,
+                f"{self.members.names[slot]} was started again without its journal: give it back, "
+                "or evict it and let it join as a new incarnation",
+            )
+        return super().opened(slot, said, now)
 
     @property
     def is_leaving(self) -> bool:

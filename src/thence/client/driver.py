@@ -39,6 +39,7 @@ class Driver(Application):
     # What groups have whose members change (elastic.py).
     is_elastic = False
     is_out = False
+    life = 0
 
     def slot_of(self, peer: str) -> int | None:
         """The slot of a member by the name of its node."""
@@ -82,6 +83,7 @@ class Driver(Application):
             have=have, limit=limit, limit_bytes=limit_bytes, stability=self.options.stability,
             member=self.name if self.is_elastic else "",
             peer=self.members.names[slot] if self.is_elastic else "",
+            life=self.life,
         )  # fmt: skip
         return talk.open_group(said)
 

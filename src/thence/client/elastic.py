@@ -81,7 +81,9 @@ class Elastic(Away):
             raise LocalProtocolError("stability=False: members cannot change without stability")
         self._attend(membership, secret, now)
         self.born_us = epoch_us + int(now * 1_000_000)
-        """When this life of the node began."""
+        """When this process began with it ..."""
+        self.life = self.born_us if checkpoint is None else checkpoint.life
+        """... and this incarnation of the node."""
         self.council = Council(slot, view, self)
         self.node = MemberId.parse(view_name(view, slot)).name
         """The name of this node, whatever incarnation of it this is."""
@@ -124,6 +126,8 @@ class Elastic(Away):
         if newcomer is not None:
             self._quiet(now)
             self.announce(now)
+        if self._ledger is not None:
+            self._ledger.life = self.life
         if self._ledger is not None and checkpoint is None:
             self._ledger.view = view
             self._checkpoint(self._ledger, 0 if self._trace is None else self._trace.log.flush())
@@ -206,6 +210,7 @@ class Elastic(Away):
             if exchange is not None:
                 exchange.remove(each.slot)
             self.detector.forget(each.slot)
+            self._lives.pop(each.slot, None)
             self._let_in.discard(each.slot)
         for each in sorted(new.members, key=lambda member: member.slot):
             if each.slot >= len(self.members.names):

@@ -97,6 +97,8 @@ class Checkpoint(msgspec.Struct, frozen=True, kw_only=True):
     changes: int = 0
     """... and how many changes of the next one."""
     promised: AcceptorState | None = None
+    life: int = 0
+    """When this incarnation of the node began, in microseconds."""
 
 
 class Recovered(msgspec.Struct, kw_only=True):

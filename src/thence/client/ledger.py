@@ -82,6 +82,8 @@ class Ledger:
         self._changes = 0  # ... and how many changes of the next one
         self._events: list[int | StreamDot] = []
         self._dirty = False
+        self.life = 0
+        """When this incarnation of the node began, in microseconds."""
         self.shelf: Shelf | None = None
         """Where payloads are that are not in memory."""
 
@@ -173,7 +175,7 @@ class Ledger:
             Checkpoint(
                 state=state, outbox_first=outbox_first, outbox=outbox, have=have,
                 unconfirmed=[*map(_item, ready), *pending], position=position,
-                view=self.view, changes=self._changes, promised=promised,
+                view=self.view, changes=self._changes, promised=promised, life=self.life,
             )
         )  # fmt: skip
         self._journal.checkpoint(made, state.shelved)

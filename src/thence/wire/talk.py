@@ -110,6 +110,8 @@ class Open(msgspec.Struct, frozen=True, array_like=True):
     """In a group whose members change: which incarnation this is, as in ``a#2`` ..."""
     peer: _Name = ""
     """... and which it opens the group to."""
+    life: _Number = 0
+    """When that incarnation began, in microseconds; a journal remembers it.  0: it is not said."""
 
 
 class Ack(msgspec.Struct, frozen=True):
@@ -163,7 +165,7 @@ def open_group(said: Open) -> bytes:
     """The frame that opens a group."""
     if said.member:
         return frame(OPEN, msgspec.msgpack.encode(said))
-    return frame(OPEN, msgspec.msgpack.encode(msgspec.structs.astuple(said)[:-2]))
+    return frame(OPEN, msgspec.msgpack.encode(msgspec.structs.astuple(said)[:-3]))
 
 
 def data(channel: int, number: int, batch: list[bytes]) -> bytes:

@@ -49,7 +49,7 @@ def handover(*chunks: bytes, number: int = 5, provider: str = "a", **head: Any) 
 
 def give(newcomer: Newcomer, made: Handover, count: int = 1 << 30, peer: str = "a") -> None:
     """So many pieces arrive and are acknowledged."""
-    while count and not newcomer.is_done:
+    while count and not newcomer.is_done and not newcomer.failed:
         for piece in made.due()[:count]:
             newcomer.hear(peer, piece, 0.0)
             count -= 1
@@ -72,6 +72,13 @@ def test_an_application_without_chunks_has_none_there():
     give(newcomer, handover())
     assert newcomer.is_done
     assert list(newcomer.spool.chunks()) == []
+
+
+def test_a_state_that_is_too_large_is_not_taken():
+    newcomer = asking(state_bytes_max=5000)
+    give(newcomer, handover(*[b"c" * 100] * 90), 800)
+    assert newcomer.failed == "the state has more than 5,000 bytes: see membership.state_bytes_max"
+    assert newcomer.received_bytes <= 5000
 
 
 def test_it_says_where_it_broke_off():

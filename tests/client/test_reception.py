@@ -443,3 +443,37 @@ def test_a_guest_that_has_the_state_from_another_is_none_any_more():
     driver.council.up.add(1)
     driver.tick(0.2)
     assert not driver.reception.guests
+
+
+def test_nobody_waits_for_a_newcomer_that_gives_up():
+    company = Company("abc", membership=replace(MEMBERSHIP, join_s=600.0))
+    newcomer = company.knock("j", "b")
+    company.drivers["b"].reception.snapshot = raising
+    company.go(1.0)
+    assert company.members("a") == ["a", "b", "c", "j"]
+    company.hubs["j"].withdraw(newcomer)
+    company.go(1.0)
+    assert company.members("a") == company.members("b") == ["a", "b", "c"]
+
+
+def test_a_newcomer_that_gives_up_before_it_is_let_in_is_not_let_in():
+    driver, hub = alone()
+    driver.council.up.clear()  # so it can let nobody in
+    connection = guest(hub, "j")
+    answer(hub, connection, Knock(J))
+    assert [*driver.council.joins] == ["j"]
+    hub.received(connection, [council(said.Withdraw(J.ticket))], 0.0)
+    assert not driver.council.joins
+    assert not driver.reception.guests
+
+
+def test_only_a_newcomer_itself_can_give_up():
+    company = Company("abc", membership=replace(MEMBERSHIP, join_s=600.0))
+    newcomer = company.knock("j", "b")
+    company.drivers["b"].reception.snapshot = raising
+    company.go(0.5)
+    for ticket in (newcomer.request.ticket + 1, 0):
+        company.drivers["b"].hear("j", said.Withdraw(ticket), company.now, False)
+    company.drivers["b"].hear("c", said.Withdraw(0), company.now, False)
+    company.go(1.0)
+    assert company.members("a") == ["a", "b", "c", "j"]

@@ -54,6 +54,7 @@ MESSAGES: dict[str, CouncilMessage] = {
     "wait": said.Wait(False, "the members agree on it", ("tcp://10.0.0.1:7000",)),
     "piece": said.Piece(5, 6, said.CHUNK, b"data"),
     "pieceack": said.PieceAck(5, 7),
+    "withdraw": said.Withdraw(7),
 }
 HEAD = Head("alice", VIEW, 3, "tagged", True, (Dot("alice", 7),), (Dot("alice", 6),))
 

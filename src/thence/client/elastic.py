@@ -456,7 +456,7 @@ class Elastic(Away):
             self.failed = str(error)
 
     def _hear(self, peer: str, message: CouncilMessage, now: float, is_proved: bool) -> None:
-        if isinstance(message, said.Knock | said.PieceAck):
+        if isinstance(message, said.Knock | said.PieceAck | said.Withdraw):
             self.reception.hear(peer, message, now, is_proved)
             return
         view = self.council.view

@@ -154,10 +154,14 @@ async def join(
             f"{config.name} wants to join {group} and listens nowhere: the others must reach it"
         )
     request = Request(config.name, secrets.randbits(62) | 1, address)
-    newcomer = Newcomer(group, request, runtime.now, _secret(station))
+    most = config.membership.state_bytes_max
+    newcomer = Newcomer(group, request, runtime.now, _secret(station), state_bytes_max=most)
     try:
         await _ask(station, group, newcomer, contacts)
         return _begin(station, group, options, hooks, newcomer)
+    except BaseException:
+        runtime.hub.withdraw(newcomer)
+        raise
     finally:
         newcomer.close()
 

@@ -61,6 +61,11 @@ class Lobby:
             for label in [each for each in self.addresses if each.startswith(CONTACT)]:
                 del self.addresses[label]
 
+    def withdraw(self, newcomer: Newcomer) -> None:
+        """This node is not let into a group after all."""
+        newcomer.withdraw()
+        self._tell(newcomer.told())
+
     def _ask_others(self, newcomer: Newcomer, now: float) -> None:
         """A newcomer was told of more members."""
         known = {each.url for each in self.addresses.values()}

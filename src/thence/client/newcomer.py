@@ -18,6 +18,7 @@ import msgspec
 
 from thence.client.secret import proof
 from thence.client.spool import Spool
+from thence.config.node import MembershipConfig
 from thence.engine.restore import State
 from thence.errors import WireError
 from thence.wire import membership as said
@@ -31,6 +32,7 @@ PATIENCE_S: Final = 3.0
 """A member that brings nothing for so long is left for another."""
 ENGINE_BYTES_MAX: Final = 1 << 32
 CONTACTS_KEPT_MAX: Final = 64
+STATE_BYTES_MAX: Final = MembershipConfig().state_bytes_max
 
 T = TypeVar("T", Head, State)
 
@@ -40,11 +42,12 @@ class Newcomer:
 
     def __init__(
         self, group: str, request: Request, now: float, secret: bytes | None = None,
-        make_spool: Callable[[], Spool] = Spool,
+        make_spool: Callable[[], Spool] = Spool, state_bytes_max: int = STATE_BYTES_MAX,
     ) -> None:  # fmt: skip
         self.group = group
         self.request = request
         self._secret = secret
+        self._state_bytes_max = state_bytes_max
         self.spool = make_spool()
         """The application's state, once it is there."""
         self.payloads = make_spool()
@@ -126,6 +129,11 @@ class Newcomer:
         if not self._is_answered:
             self.waiting_for = sentence
 
+    def withdraw(self) -> None:
+        """Tell whoever was asked last that this node will not come."""
+        if self._provider:
+            self._say(self._provider, said.Withdraw(self.request.ticket))
+
     def _say(self, peer: str, message: CouncilMessage) -> None:
         self._out.append((peer, frame(COUNCIL, said.encode(self.group, message))))
 
@@ -195,6 +203,12 @@ class Newcomer:
                 raise WireError("the state is not what its provider sent")
             self.spool.flush()
             self.state = _decode(bytes(self._engine), State)
+            return
+        if self.received_bytes + len(piece.data) > self._state_bytes_max:
+            self.failed = (
+                f"the state has more than {self._state_bytes_max:,} bytes: see "
+                "membership.state_bytes_max"
+            )
             return
         self._digest.update(piece.data)
         if piece.kind == said.ENGINE:

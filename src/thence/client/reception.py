@@ -108,9 +108,13 @@ class Reception:
         return any(each.handover is not None for each in self.guests.values())
 
     def hear(
-        self, peer: str, message: said.Knock | said.PieceAck, now: float, is_proved: bool
-    ) -> None:
+        self, peer: str, message: said.Knock | said.PieceAck | said.Withdraw, now: float,
+        is_proved: bool,
+    ) -> None:  # fmt: skip
         """A newcomer says this; ``is_proved``: its certificate says who it is."""
+        if isinstance(message, said.Withdraw):
+            self._withdrawn(peer, message.ticket)
+            return
         if isinstance(message, said.PieceAck):
             guest = self.guests.get(peer)
             if guest is not None and guest.handover is not None:
@@ -146,6 +150,21 @@ class Reception:
         else:
             self._is_asked = True
             self._say(peer, self._wait(f"{self._driver.name} is about to hand over the state"))
+
+    def _withdrawn(self, peer: str, ticket: int) -> None:
+        """A newcomer gives up.  If it was let in meanwhile the others wait for it to have the
+        state: nothing is stable and nobody is evicted until then, so it has to go.  Its ticket,
+        drawn by chance, says that it is the same."""
+        driver, council = self._driver, self._driver.council
+        guest, held = self.guests.get(peer), council.joins.get(peer)
+        if guest is not None and guest.request.ticket == ticket:
+            del self.guests[peer]
+        if held is not None and held[0].ticket == ticket:
+            del council.joins[peer]
+        member = council.view.named(peer)
+        if member is not None and member.ticket == ticket and member.slot not in council.up:
+            council.sentenced |= {member.slot}
+            driver.hurry_beat()
 
     def _resume(self, guest: Guest, message: said.Knock, now: float) -> bool:
         """Go on where a newcomer says that it broke off; whether that is possible.  It may have

@@ -193,6 +193,9 @@ class MembershipConfig(Checked, frozen=True):
             S_MAX,
         ),
     ] = 60.0
+    state_bytes_max: Annotated[
+        int, About("state that a newcomer takes over at most", KIB, BYTES_MAX)
+    ] = 64 * 1024 * MIB
     chunk_bytes: Annotated[
         int, About("pieces in which state is handed to a newcomer", KIB, 4 * MIB)
     ] = 256 * KIB

@@ -4,7 +4,7 @@ Typed values, and their bytes.  A frame of kind ``COUNCIL`` (talk.py) has a grou
 these.  Lists of slots and counts are sorted, so the same state has the same bytes.
 
     of members     Beat, Prepare, Promise, Refused, Accept, Accepted, Installed, Pull, Relay
-    of newcomers   Knock, Challenge, Wait, Piece, PieceAck
+    of newcomers   Knock, Challenge, Wait, Piece, PieceAck, Withdraw
 """
 
 from __future__ import annotations
@@ -379,6 +379,12 @@ class PieceAck(msgspec.Struct, frozen=True, array_like=True, tag=14):
     piece: _Number
 
 
+class Withdraw(msgspec.Struct, frozen=True, array_like=True, tag=15):
+    """A newcomer will not take part after all: nobody needs to wait for it."""
+
+    ticket: _Number
+
+
 class Head(msgspec.Struct, frozen=True, array_like=True):
     """What a newcomer begins with, beside the state."""
 
@@ -397,7 +403,7 @@ class Head(msgspec.Struct, frozen=True, array_like=True):
 
 CouncilMessage = (
     Beat | Prepare | Promise | Refused | Accept | Accepted | Installed | Pull | Relay
-    | Knock | Challenge | Wait | Piece | PieceAck
+    | Knock | Challenge | Wait | Piece | PieceAck | Withdraw
 )  # fmt: skip
 """Anything said about who takes part."""
 

@@ -15,7 +15,7 @@ HEAD_OF_A = Head("a", founders(), 2, "tagged", True, (), ())
 
 
 def handover(*chunks: bytes, engine: bytes = b"e", piece_bytes: int = 10) -> Handover:
-    return Handover(5, 7, HEAD_OF_A, engine, chunks, piece_bytes)
+    return Handover(5, HEAD_OF_A, engine, chunks, piece_bytes)
 
 
 def kinds(made: Handover) -> list[int]:
@@ -47,7 +47,7 @@ def test_only_a_window_of_pieces_is_drawn_from_the_application():
             drawn.append(at)
             yield b"z"
 
-    made = Handover(5, 7, HEAD_OF_A, b"e", chunks(), 10)
+    made = Handover(5, HEAD_OF_A, b"e", chunks(), 10)
     pieces = made.due()
     assert len(pieces) == WINDOW_PIECES
     assert not made.due(), "nothing more before it is acknowledged"
@@ -99,17 +99,17 @@ def test_what_the_application_raises_while_it_is_drawn_comes_out():
         yield b"one"
         raise ValueError("no more")
 
-    made = Handover(5, 7, HEAD_OF_A, b"", chunks(), 10)
+    made = Handover(5, HEAD_OF_A, b"", chunks(), 10)
     with pytest.raises(ValueError, match="no more"):
         made.due()
 
 
 def test_a_chunk_that_is_no_bytes_is_an_error():
     with pytest.raises(TypeError):
-        Handover(5, 7, HEAD_OF_A, b"", ["text"], 10).due()  # type: ignore[list-item]
+        Handover(5, HEAD_OF_A, b"", ["text"], 10).due()  # type: ignore[list-item]
 
 
 def test_a_number_is_no_chunk():
     """``bytes(3)`` would be three zeros that the application never gave."""
     with pytest.raises(TypeError):
-        Handover(5, 7, HEAD_OF_A, b"", [3], 10).due()  # type: ignore[list-item]
+        Handover(5, HEAD_OF_A, b"", [3], 10).due()  # type: ignore[list-item]

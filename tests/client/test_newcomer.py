@@ -44,7 +44,7 @@ def handover(*chunks: bytes, number: int = 5, provider: str = "a", **head: Any) 
     state = state_for(driver.client, driver.engine, taken(driver.client, driver.engine, []), 2)
     made = Head(provider, VIEW, member.slot, "tagged", True, (), ())
     made = msgspec.structs.replace(made, **head)
-    return Handover(number, 7, made, msgspec.msgpack.encode(state), chunks, 10)
+    return Handover(number, made, msgspec.msgpack.encode(state), chunks, 10)
 
 
 def give(newcomer: Newcomer, made: Handover, count: int = 1 << 30, peer: str = "a") -> None:

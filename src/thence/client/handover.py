@@ -37,11 +37,10 @@ class Handover:
     """The state for one newcomer, as it is given to it."""
 
     def __init__(
-        self, number: int, ticket: int, head: Head, engine: bytes,
+        self, number: int, head: Head, engine: bytes,
         chunks: Iterable[bytes], piece_bytes: int, payloads: Iterable[bytes] = (),
     ) -> None:  # fmt: skip
         self.number = number
-        self.ticket = ticket
         self._pieces = _pieces(head, engine, payloads, chunks, piece_bytes)
         self._kept: deque[Piece] = deque()
         """Drawn, not acknowledged."""
@@ -49,7 +48,6 @@ class Handover:
         self._sent = 0  # the number of the next piece to be sent
         self._is_drawn = False
         self.is_done = False
-        self.bytes = 0
 
     def due(self) -> list[Piece]:
         """The pieces that may be sent now.  What the application's chunks raise comes out here."""
@@ -57,7 +55,6 @@ class Handover:
             kind, data = next(self._pieces)
             self._kept.append(Piece(self.number, self._drawn, kind, data))
             self._drawn += 1
-            self.bytes += len(data)
             self._is_drawn = kind == END
         found = [piece for piece in self._kept if piece.number >= self._sent]
         self._sent = self._drawn

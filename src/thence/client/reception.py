@@ -280,7 +280,7 @@ class Reception:
         ranges = [range(first, last + 1) for first, last in state.shelved]
         payloads = map(client.past.shelf.fetch, chain.from_iterable(ranges)) if ranges else ()
         return Handover(
-            number, guest.request.ticket, head, msgspec.msgpack.encode(state), chunks,
+            number, head, msgspec.msgpack.encode(state), chunks,
             self._config.chunk_bytes, payloads,
         )  # fmt: skip
 

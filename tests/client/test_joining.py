@@ -190,8 +190,9 @@ def test_a_wrong_secret_is_said_at_once(tmp_path: Path, caplog: pytest.LogCaptur
         with pytest.raises(Removed, match="a has another secret"):
             await joined("b", a, membership=secret("wrong"))
         assert a._runtime.hub.refused == {"wrong-secret": 1}
-        (line,) = caplog.records
-        assert "b wants to join main and has another secret" in str(line.__dict__)
+        lines = [str(each.__dict__) for each in caplog.records]
+        wanted = "b wants to join main and has another secret"
+        assert sum(wanted in line for line in lines) == 1
         with pytest.raises(Removed, match="a asks for the secret of the group"):
             await joined("c", a)
         d = await joined("d", a, membership=secret("right"))

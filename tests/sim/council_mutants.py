@@ -28,7 +28,7 @@ MUTANTS = (
     ),
     Mutant(
         "what was accepted is not told", "council:Council._promise",
-        "self.accepted_in, self.accepted,", "(0, 0), None,", "walk 10",
+        "self.accepted_in, self.accepted,", "(0, 0), None,", "walk 27",
     ),
     Mutant(
         "the value of the lowest ballot is taken", "council:Council._choose",
@@ -36,7 +36,7 @@ MUTANTS = (
     ),
     Mutant(
         "an own value goes before an accepted one", "council:Council._choose",
-        "if accepted:", "if accepted and not proposal.suspects:", "walk 26",
+        "if accepted:", "if accepted and not proposal.suspects:", "walk 41",
     ),
     Mutant(
         "ballots are used twice", "council:Council.tick",
@@ -63,11 +63,11 @@ MUTANTS = (
     ),
     Mutant(
         "acceptances of a minority install", "council:Council._answered",
-        "self.view.is_enough(proposal.accepted_by, self.vouched)", "True", "walk 225",
+        "self.view.is_enough(proposal.accepted_by, self.vouched)", "True", "walk 256",
     ),
     Mutant(
         "promises of a minority choose", "council:Council._choose",
-        "if not self.view.is_enough(promises, self.vouched):", "if False:", "walk 10",
+        "if not self.view.is_enough(promises, self.vouched):", "if False:", "walk 39",
     ),
     Mutant(
         "any half is a quorum", "wire.membership:View.is_enough",
@@ -75,7 +75,7 @@ MUTANTS = (
     ),
     Mutant(
         "half is no quorum", "wire.membership:View.is_enough",
-        "twice == len(members) > 0", "False", "walk 5",
+        "twice == len(members) > 0", "False", "walk 10",
     ),
     Mutant(
         "most of those who are not vouched to be dead are a quorum",
@@ -119,7 +119,7 @@ MUTANTS = (
         "            return  # a cut that somebody lacks would be no cut\n"
         "        there = {slot: dict(promises[slot].reached) for slot in sorted(rest)}",
         "there = {slot: dict(promises[slot].reached) for slot in sorted(rest & promises.keys())}",
-        "walk 212",
+        "walk 325",
     ),
     Mutant(
         "the cut is the least that somebody has", "council:Council._choose",
@@ -127,7 +127,7 @@ MUTANTS = (
     ),
     Mutant(
         "a cut is proposed before all have it", "council:Council._choose",
-        "if any([each != target for each in there.values()]):", "if False:", "walk 109",
+        "if any([each != target for each in there.values()]):", "if False:", "walk 10",
     ),
     Mutant(
         "others' freezes do not matter", "council:Council._choose",
@@ -137,7 +137,7 @@ MUTANTS = (
     Mutant(
         "the cut is that of the coordinator", "council:Council._choose",
         "target[suspect] = there[holder].get(suspect, 0)",
-        "target[suspect] = there[self.slot].get(suspect, 0)", "walk 155",
+        "target[suspect] = there[self.slot].get(suspect, 0)", "walk 112",
     ),
     Mutant(
         "nobody asks for what is missing", "council:Council._prepare",
@@ -164,7 +164,7 @@ MUTANTS = (
     ),
     Mutant(
         "a proposal goes on when somebody else is suspected", "council:Council.tick",
-        "or (proposal.value is None and proposal.suspects != suspects)", "", "walk 5",
+        "or (proposal.value is None and proposal.suspects != suspects)", "", "walk 94",
     ),
     Mutant(
         "a value is given up when somebody else is suspected", "council:Council.tick",
@@ -188,7 +188,7 @@ MUTANTS = (
     ),
     Mutant(
         "everybody coordinates", "council:Council.tick",
-        "or self.coordinator != self.slot ", "", "walk 12",
+        "or self.coordinator != self.slot ", "", "walk 11",
     ),
     Mutant(
         "a minority works on", "council:Council.tick",
@@ -206,7 +206,7 @@ MUTANTS = (
     ),
     Mutant(
         "a leave that must wait makes views", "council:Council._may_leave",
-        "(not left or bool(left & self.up))", "True", "walk 16",
+        "(not left or bool(left & self.up))", "True", "walk 22",
     ),
     # ---- the next view
     Mutant(
@@ -253,7 +253,7 @@ MUTANTS = (
     ),
     Mutant(
         "something of another view counts", "council:Council.receive",
-        "number != self.view.num or ", "", "walk 77",
+        "number != self.view.num or ", "", "walk 41",
     ),
     Mutant(
         "somebody who is no member counts", "council:Council.receive",
@@ -306,7 +306,7 @@ MUTANTS = (
     ),
     Mutant(
         "nobody hears who has the state", "council:Council._heard",
-        "self.up.add(slot)", "pass", "walk 4",
+        "self.up.add(slot)", "pass", "walk 3",
     ),
     Mutant(
         "a promise is forgotten in a crash", "council:Council.resume",
@@ -315,7 +315,7 @@ MUTANTS = (
     ),
     Mutant(
         "what was accepted is forgotten in a crash", "council:Council.resume",
-        "self.accepted_in, self.accepted = state.accepted_in, state.accepted", "pass", "walk 646",
+        "self.accepted_in, self.accepted = state.accepted_in, state.accepted", "pass", "walk 263",
     ),
     Mutant(
         "freezes are forgotten in a crash", "council:Council.resume",

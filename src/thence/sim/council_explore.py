@@ -147,7 +147,8 @@ def _narrowed(scene: Scene, world: World, steps: list[Step]) -> list[Step]:
         firsts = [next(s for s in steps if s[0] == "doubt")] if _has(steps, "doubt") else []
         steps = [step for step in steps if step[0] != "doubt"]
         steps += [("notice", x) for _, _, x in firsts]
-    if scene.contact in world.sites and world.sites[scene.contact].state == LIVE:
+    contact = world.sites.get(scene.contact)
+    if contact is not None and contact.state == LIVE and contact.council.is_member:
         steps = [s for s in steps if s[0] != "knock" or s[2] == scene.contact]
     return steps
 

@@ -57,6 +57,15 @@ LARGE = {
     "join, leave, crash": Scene(
         joins=1, leaves=(1,), crashes=(2,), contact=0, is_noticed=True, ballots=1
     ),
+    "join, leave, crash of the first": Scene(
+        joins=1, leaves=(1,), crashes=(0,), contact=1, is_noticed=True, ballots=1
+    ),
+    "join, leave of the first, crash": Scene(
+        joins=1, leaves=(0,), crashes=(2,), contact=1, is_noticed=True, ballots=1
+    ),
+    "join, leave, crash of the contact": Scene(
+        joins=1, leaves=(1,), crashes=(2,), contact=2, is_noticed=True, ballots=1
+    ),
 }
 
 

@@ -47,6 +47,8 @@ def test_a_run_is_the_same_again():
         # The dead knew a view that nobody else knew.
         ("pair", 0),
         ("everything", 37),
+        # A newcomer that only the dead knew came again: the check took its two lives for one.
+        ("everything", 30531),
     ],
 )
 def test_runs_that_failed_once(name: str, seed: int):

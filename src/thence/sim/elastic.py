@@ -301,14 +301,16 @@ class ElasticWorld(Stage):
     def judge(self) -> None:
         """What the checker says of the traces, and what was told to those who were evicted."""
         lives = [life for node in self.nodes.values() for life in node.lives if life.records]
-        live = {node.now_life.id for node in self.live}
+        # By the life, not by its name: where the dead knew a view that never was, two have one.
+        live = [node.now_life for node in self.live]
         view = max(self.views.values(), key=lambda each: each.num)
         for node in self.live:
             self._check_empty(node)
         gone = {each.id: each for each in view.gone}
         everything = {dot for node in self.live for dot in node.now_life.seen}
         for life in lives:
-            self._check_life(life, everything, gone.get(life.id), life.id in live)
+            is_live = any(life is each for each in live)
+            self._check_life(life, everything, gone.get(life.id), is_live)
         for node in self.live:
             driver = node.driver
             assert driver is not None

@@ -137,6 +137,24 @@ def test_what_a_former_life_put_there_is_known():
     assert again.stale_bytes == 0
 
 
+def test_when_everybody_is_there_nothing_is_looked_after_but_what_is_on_the_shelf():
+    past = FakePast()
+    shelf = past.make(100)
+    past.add(0, 20)
+    shelf.look()
+    shelf.rest()
+    assert (shelf.is_idle, shelf.bytes) == (True, 0)
+    past.add(0, 60)
+    shelf.look()
+    shelf.rest()
+    assert (shelf.is_idle, shelf.shelved_bytes) == (False, 80)
+    for _ in range(2):
+        past.forget(0)
+    shelf.look()
+    shelf.rest()
+    assert shelf.is_idle
+
+
 def test_a_payload_that_is_nowhere_is_said():
     past = FakePast()
     past.add(0, 20)

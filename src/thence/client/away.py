@@ -54,7 +54,9 @@ class Away(Flushing):
         base = self.slot << SEQ_BITS
         if base | lacks.start not in row:
             return False
-        self.shelf.look()  # counts what is there
+        self._look_after()  # counts what is there
+        if self.failed:
+            return False
         sizes = [self.shelf.size(row[base | number]) for number in lacks]
         self.exchange.unsettle(slot)
         self.exchange.refill(sizes)
@@ -63,8 +65,11 @@ class Away(Flushing):
     def tick(self, now: float) -> None:
         """Do what is due."""
         super().tick(now)
-        if not self.shelf.is_idle or self.exchange.has_unsettled:
+        if self.exchange.has_unsettled:
             self._look_after()
+        elif not self.shelf.is_idle:
+            self._look_after()
+            self.shelf.rest()
 
     def _look_after(self) -> None:
         try:

@@ -105,6 +105,13 @@ class Shelf:
         if self._journal is not None and 2 * total > self._bytes_max:
             self._shelve(self._journal)
 
+    def rest(self) -> None:
+        """Everybody is there: unless something is on the shelf, or there is no room, it need not be
+        looked at again."""
+        if not self.shelved_bytes and self.has_room:
+            self._sizes.clear()
+            self.bytes = 0
+
     @property
     def stale_bytes(self) -> int:
         """Of payloads in the journal that are not needed: the next checkpoint takes them away."""

@@ -23,6 +23,7 @@ from thence.client.events import Evicted, Joined, Left
 from thence.client.recovery import last_checkpoint
 from thence.engine.base import EngineOptions
 from thence.engine.registry import ENGINES
+from thence.engine.tag import SHELVED
 from thence.errors import LocalProtocolError, Removed
 from thence.journal.base import Identity
 from thence.journal.memory import MemoryDisk, MemoryJournal
@@ -347,3 +348,18 @@ def test_a_founder_that_comes_back_with_its_journal_is():
     journal = MemoryJournal(disk, identity)
     lives.append(elastic_of("b", journal=journal, checkpoint=last_checkpoint(journal), now=9.0))
     assert lives[0].life == lives[1].life == 1_000_000
+
+
+def test_a_payload_that_the_journal_lost_is_said_and_nothing_is_sent():
+    """It ends this group at this node; it must not break out of the hub."""
+    driver = elastic_of("a", "ab", journal=MemoryJournal(MemoryDisk(), Identity("g", "a")))
+    tag = driver.broadcast(b"x", 0.0)
+    driver.commit(0.0)
+    driver.exchange.unsettle(1)
+    driver.exchange.release()  # nobody is there, so the outbox keeps nothing
+    driver.shelf.look()
+    tag.body = SHELVED
+    said = talk.Open(0, "g", "tagged", (), 0, 100, 1 << 30, True, "b", "a", 5)
+    assert driver.opened(1, said, 0.0) is None
+    assert driver.frames(1, 0, False, 0.0) == []
+    assert "on its shelf" in driver.failed

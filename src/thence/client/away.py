@@ -80,6 +80,14 @@ class Away(Flushing):
         if self._blocked:
             self._unblock()
 
+    def frames(self, slot: int, channel: int, congested: bool, now: float) -> list[bytes]:
+        """What is to be sent to a peer now; some of it may be in the journal."""
+        try:
+            return super().frames(slot, channel, congested, now)
+        except JournalError as error:
+            self.failed = str(error)
+            return []
+
     @property
     def has_room(self) -> bool:
         """Whether a broadcast would be taken."""

@@ -47,11 +47,13 @@ def handover(*chunks: bytes, number: int = 5, provider: str = "a", **head: Any) 
     return Handover(number, made, msgspec.msgpack.encode(state), chunks, 10)
 
 
-def give(newcomer: Newcomer, made: Handover, count: int = 1 << 30, peer: str = "a") -> None:
+def give(
+    newcomer: Newcomer, made: Handover, count: int = 1 << 30, peer: str = "a", now: float = 0.0
+) -> None:
     """So many pieces arrive and are acknowledged."""
     while count and not newcomer.is_done and not newcomer.failed:
         for piece in made.due()[:count]:
-            newcomer.hear(peer, piece, 0.0)
+            newcomer.hear(peer, piece, now)
             count -= 1
         for _, message in spoken(newcomer):
             assert isinstance(message, said.PieceAck)
@@ -164,6 +166,34 @@ def test_only_the_member_that_it_asks_is_listened_to():
     newcomer.hear("b", said.Challenge(b"n"), 0.0)
     assert not newcomer.failed
     assert not spoken(newcomer)
+
+
+def asking_another() -> Newcomer:
+    """a brought nothing for long, so it asks b now."""
+    newcomer = asking(("a", "b", "c"))
+    newcomer.tick(PATIENCE_S, ("a", "b", "c"))
+    assert [peer for peer, _ in spoken(newcomer)] == ["b"]
+    return newcomer
+
+
+def test_one_that_was_asked_before_may_hand_over_the_state():
+    newcomer = asking_another()
+    newcomer.hear("c", handover().due()[0], PATIENCE_S)
+    assert not spoken(newcomer), "c was not asked"
+    give(newcomer, handover(*[b"x"] * 90), 7, now=PATIENCE_S)
+    newcomer.tick(PATIENCE_S + KNOCK_S, ("a", "b", "c"))
+    ((peer, knock),) = spoken(newcomer)
+    assert isinstance(knock, said.Knock)
+    assert (peer, knock.piece) == ("a", 7), "it goes on there"
+
+
+def test_what_comes_from_one_is_not_thrown_away_for_another():
+    newcomer = asking_another()
+    give(newcomer, handover(*[b"x"] * 90, provider="b"), 7, peer="b")
+    newcomer.hear("a", handover(number=6).due()[0], PATIENCE_S)
+    assert not spoken(newcomer)
+    assert newcomer.head is not None
+    assert newcomer.head.provider == "b"
 
 
 def test_it_asks_another_when_one_is_gone_or_brings_nothing_for_long():

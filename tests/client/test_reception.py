@@ -152,6 +152,16 @@ def test_a_minority_and_one_who_is_out_let_nobody_in():
     assert len(found.addresses) == 2, "but says who is"
 
 
+def test_newcomers_are_told_of_those_who_have_the_state():
+    company = Company("ab")
+    company.knock("j", "a")
+    company.go(1.0)  # it is a member, and does not take part yet
+    hub = company.hubs["a"]
+    found = answer(hub, guest(hub, "k", company.now), Knock(Request("k", 1)), company.now)
+    members = company.drivers["a"].council.view.members
+    assert found.addresses == tuple(each.address for each in members if each.name != "j")
+
+
 def test_who_does_not_knock_any_more_is_forgotten():
     driver, hub = alone()
     driver.reception.snapshot = lambda: [b"c"] * 100

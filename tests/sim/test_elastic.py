@@ -49,6 +49,9 @@ def test_a_run_is_the_same_again():
         ("everything", 37),
         # A newcomer that only the dead knew came again: the check took its two lives for one.
         ("everything", 30531),
+        # Newcomers asked each other, and were away when the one member let them in.
+        ("everything", 43558),
+        ("everything", 49840),
     ],
 )
 def test_runs_that_failed_once(name: str, seed: int):

@@ -3,8 +3,9 @@
 Pure, like the driver: time is an argument, and what is to be said is fetched (``told``).
 
 It asks one member at a time, again and again; when that one is gone or says nothing for a while it
-asks another.  All it has before it is let in is a *ticket*, drawn by chance: by it members know
-that two requests come from the same newcomer.
+asks another.  One that was asked before may hand over the state all the same: it could let nobody
+in for a while, and now it did.  All it has before it is let in is a *ticket*, drawn by chance: by
+it members know that two requests come from the same newcomer.
 """
 
 from __future__ import annotations
@@ -63,6 +64,8 @@ class Newcomer:
         """There when everything is: then it is done."""
         self._is_answered = False
         self._provider = ""
+        self._asked: set[str] = set()
+        """Peers at which it has knocked."""
         self._nonces: dict[str, bytes] = {}
         self._unproved: Counter[str] = Counter()  # knocks by peer, less the challenges to them
         self._snapshot = 0
@@ -113,6 +116,7 @@ class Newcomer:
         self._knock(self._provider)
 
     def _knock(self, peer: str) -> None:
+        self._asked.add(peer)
         nonce, proved = self._nonces.get(peer, b""), b""
         request = self.request
         if nonce and self._secret is not None:
@@ -139,8 +143,12 @@ class Newcomer:
 
     def hear(self, peer: str, message: CouncilMessage, now: float) -> None:
         """A member says this.  WireError for nonsense."""
-        if peer != self._provider or self.is_done or self.failed:
+        if self.is_done or self.failed:
             return
+        if peer != self._provider:
+            if not self._is_offer(peer, message):
+                return
+            self._provider = peer
         self._is_answered = True
         if isinstance(message, said.Challenge):
             if self._secret is None:
@@ -163,6 +171,12 @@ class Newcomer:
         elif isinstance(message, said.Piece):
             self._heard_at = now
             self._piece(peer, message)
+
+    def _is_offer(self, peer: str, message: CouncilMessage) -> bool:
+        """Whether one that was asked before begins to hand over the state, while nobody else
+        does.  It let this node in, and who does not take the state within ``join_s`` is out."""
+        is_first = isinstance(message, said.Piece) and message.number == 0
+        return is_first and not self._next and peer in self._asked
 
     def _piece(self, peer: str, piece: said.Piece) -> None:
         try:

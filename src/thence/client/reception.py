@@ -178,8 +178,11 @@ class Reception:
         return made.resume(message.piece if is_its else 0)
 
     def _wait(self, sentence: str) -> said.Wait:
-        members = self._driver.council.view.members
-        addresses = [each.address for each in members if each.address][:CONTACTS_MAX]
+        council = self._driver.council
+        members = council.view.members
+        # Who has no state yet has none to give, and newcomers would ask each other in circles.
+        able = [each for each in members if each.slot in council.up] or members
+        addresses = [each.address for each in able if each.address][:CONTACTS_MAX]
         return said.Wait(False, sentence[:SENTENCE_CHARS_MAX], tuple(addresses))
 
     def _refusal(

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from tests.client.companies import Company, council, elastic_of, founders, guest, heard, newcomer_of
-from tests.client.fakes import FakeConnection, driver_of, hub_of, turn
+from tests.client.fakes import TIMING, FakeConnection, driver_of, hub_of, turn
 from tests.client.greetings import greeted, hello, opening, refusal
 from thence.causal.dot import pack
 from thence.client.elastic import Elastic
@@ -69,6 +69,24 @@ def test_strangers_that_come_while_this_node_joins_are_bounded():
     hub.connected(asked, CONTACT + "tcp://a", 0.0)
     hub.received(asked, [hello("a")], 0.0)
     assert asked.closed is None, "whom it asks is welcome"
+
+
+def test_whoever_is_asked_is_not_dialled_while_it_is_connected():
+    hub = hub_of("j")
+    hub.newcomers["g"] = newcomer_of()
+    hub.ask("tcp://a", 0.0)
+    assert hub.dials(0.0) == [(CONTACT + "tcp://a", "tcp://a")]
+    asked = FakeConnection(dialled=True)
+    hub.connected(asked, CONTACT + "tcp://a", 0.0)
+    hub.received(asked, [hello("a")], 0.0)
+    other = greeted(hub, "a")  # it dialled too, and that one is kept
+    assert asked.closed is not None
+    hub.ask("tcp://a", 0.5)
+    assert not hub.dials(100.0)
+    assert hub.deadline() == TIMING.heartbeat_s, "nor is it woken up for that"
+    hub.closed(other, "enough", 100.0)
+    assert not hub.dials(100.0), "not at once"
+    assert hub.dials(101.0) == [(CONTACT + "tcp://a", "tcp://a")]
 
 
 def test_a_newcomer_does_not_take_the_place_of_a_member_that_is_connected():

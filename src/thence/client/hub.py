@@ -94,7 +94,7 @@ class Hub(Lobby):
 
     def know(self, peer: str, url: str, now: float) -> None:
         """This is where a peer can be reached."""
-        self.addresses[peer] = Address(url, now)
+        self.addresses[peer] = Address(url, now, peer)
 
     def is_known(self, peer: str) -> bool:
         """Whether it is a member of some group of this node, or will be: it has an address."""
@@ -110,7 +110,7 @@ class Hub(Lobby):
         if self.addresses.keys() <= self.by_peer.keys():
             return due
         for peer, address in self.addresses.items():
-            if address.due <= now and peer not in self.by_peer:
+            if address.due <= now and address.node not in self.by_peer:
                 address.due = float("inf")
                 due.append((peer, address.url))
         return due
@@ -157,9 +157,10 @@ class Hub(Lobby):
             self._notice("disconnected", link.peer, reason)
         if link.expected and not link.peer:
             self._missed(f"{link.expected.removeprefix(CONTACT)}: {reason}")
-        for peer in sorted({link.peer, link.expected}):
-            if peer in self.addresses and peer not in self.by_peer:
-                self._again(self.addresses[peer], now)
+        for label, address in self.addresses.items():
+            if label == link.expected or (link.peer and address.node == link.peer):
+                if address.node not in self.by_peer:
+                    self._again(address, now)
 
     def received(
         self, connection: Connection, frames: Iterable[tuple[int, bytes]], now: float
@@ -222,6 +223,8 @@ class Hub(Lobby):
             return
         link.version = version
         fault = self._who_is_it(link, said)
+        if link.expected in self.addresses and not fault:
+            self.addresses[link.expected].node = said.node
         if fault:
             self._refuse(link, talk.WRONG_NAME, fault, now)
         elif not (self.is_known(said.node) or self._may_be_guest(link)):
@@ -277,9 +280,9 @@ class Hub(Lobby):
         self._links_due = 0.0
         if not link.is_guest:
             link.connection.trust()
-        address = self.addresses.get(said.node)
-        if address is not None:
-            address.tries, address.due = 0, float("inf")
+        for address in self.addresses.values():
+            if address.node == said.node:
+                address.tries, address.due = 0, float("inf")
         self._notice("connected", said.node, link.connection.address)
         for driver in self.drivers.values():
             self._open(link, driver)
@@ -402,8 +405,8 @@ class Hub(Lobby):
             if at is not None and at < due:
                 due = at
         if not self.addresses.keys() <= self.by_peer.keys():
-            for peer, address in self.addresses.items():
-                if peer not in self.by_peer:
+            for address in self.addresses.values():
+                if address.node not in self.by_peer:
                     due = min(due, address.due)
         return due if due != float("inf") else None
 

@@ -47,6 +47,8 @@ class Address(msgspec.Struct):
     url: str
     due: float
     """When it may be dialled; infinite while that is under way or there is a connection."""
+    node: str = ""
+    """Who is there; empty as long as that is not known."""
     tries: int = 0
 
 

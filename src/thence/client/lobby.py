@@ -52,7 +52,8 @@ class Lobby:
 
     def ask(self, url: str, now: float) -> None:
         """Somebody there may let this node into a group; who it is will be seen."""
-        self.addresses[CONTACT + url] = Address(url, now)
+        known = self.addresses.get(CONTACT + url)
+        self.addresses[CONTACT + url] = Address(url, now, "" if known is None else known.node)
 
     def end_asking(self, group: str) -> None:
         """This node is in, or gives up; who gave it the state still has to hear that it came."""

@@ -89,6 +89,23 @@ def test_whoever_is_asked_is_not_dialled_while_it_is_connected():
     assert hub.dials(101.0) == [(CONTACT + "tcp://a", "tcp://a")]
 
 
+def test_an_evicted_member_is_told_by_one_that_it_does_not_know():
+    """All that it knows are gone by then, and nobody else dials it."""
+    company = Company("abc")
+    company.break_off("a", "c")
+    company.break_off("b", "c")
+    company.drivers["a"].evict("c", False, company.now)
+    company.knock("j", "a")
+    company.connect("j", "c", company.now)
+    company.go(3.0)
+    assert company.members("c") == ["a", "b", "c"], "j is no member that could tell it"
+    company.crash("a")
+    company.crash("b")
+    company.enter("j")
+    company.go(1.0)
+    assert company.drivers["c"].is_out
+
+
 def test_a_newcomer_does_not_take_the_place_of_a_member_that_is_connected():
     hub = hub_of("a", elastic_of())
     member = greeted(hub, "b", boot=5)

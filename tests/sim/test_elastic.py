@@ -52,6 +52,8 @@ def test_a_run_is_the_same_again():
         # Newcomers asked each other, and were away when the one member let them in.
         ("everything", 43558),
         ("everything", 49840),
+        # All whom an evicted member knew had left before it could be told.
+        ("everything", 49704),
     ],
 )
 def test_runs_that_failed_once(name: str, seed: int):

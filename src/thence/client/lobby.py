@@ -139,6 +139,9 @@ class Lobby:
                     self._drop(link, f"the members of {driver.group} changed", now)
             else:
                 self._open(link, driver)
+                if is_new and driver.group not in link.slots and not link.is_guest:
+                    # This node asked it once: a member then, and all that it knows may be gone.
+                    driver.met(link.peer)
         if not is_new:
             return
         for peer, url in driver.addresses().items():

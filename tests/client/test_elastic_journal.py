@@ -6,23 +6,26 @@ from typing import Any
 
 import pytest
 
-from tests.client.companies import MEMBERSHIP, council, founders, heard
-from tests.client.fakes import TIMING, FakeConnection, hub_of, turn
+from tests.client.companies import MEMBERSHIP, council, elastic_of, founders, heard
+from tests.client.fakes import TIMING, FakeConnection, Wire, hub_of, taken, turn
 from tests.client.greetings import greeted
 from thence.client.elastic import Elastic
+from thence.client.events import Delivered, Joined, Stable
 from thence.client.hub import Hub
 from thence.client.recovery import last_checkpoint
+from thence.engine.base import EngineOptions
 from thence.engine.registry import ENGINES
 from thence.errors import Removed
 from thence.journal.base import Identity
 from thence.journal.memory import Fault, MemoryDisk, MemoryJournal
 from thence.wire import membership as said
+from thence.wire.membership import Request
 
 NEVER = 1 << 40
 LATER = founders().next({2: (0, True)})
 
 
-def begin(disk: MemoryDisk, checkpoint_bytes: int) -> tuple[Elastic, Hub]:
+def begin(disk: MemoryDisk, checkpoint_bytes: int, batch: int = 0) -> tuple[Elastic, Hub]:
     """The founder b of a, b, c; or what has become of it."""
     journal = MemoryJournal(disk, Identity("g", "b"))
     made = last_checkpoint(journal)
@@ -30,6 +33,7 @@ def begin(disk: MemoryDisk, checkpoint_bytes: int) -> tuple[Elastic, Hub]:
     driver = Elastic(
         "g", ENGINES["tagged"], view, 1, 0.0, MEMBERSHIP, journal=journal, checkpoint=made,
         checkpoint_bytes=checkpoint_bytes, timing=TIMING,
+        options=EngineOptions(stability_batch=batch),
     )  # fmt: skip
     return driver, hub_of("b", driver)
 
@@ -105,3 +109,35 @@ def test_who_said_that_it_leaves_sends_nothing_in_its_next_life(checkpoint_bytes
     with pytest.raises(Removed, match="b is leaving g"):
         driver.broadcast(b"x", 0.0)
     assert said.Beat(0, True, (), ((1, 0),)) in say(hub, greeted(hub, "a"))
+
+
+@pytest.mark.parametrize("is_told", [True, False], ids=["the view was told", "it was not"])
+@pytest.mark.parametrize("checkpoint_bytes", [NEVER, 0], ids=["records", "a checkpoint"])
+def test_what_members_of_an_earlier_view_know_is_not_stable_after_a_crash(
+    checkpoint_bytes: int, is_told: bool
+):
+    """Nobody looked before d joined, so nothing was told: later d has to know it too."""
+    disk = MemoryDisk()
+    b, hub = begin(disk, checkpoint_bytes)
+    a, c = elastic_of("a"), elastic_of("c")
+    wire = Wire(hub_of("a", a), hub, hub_of("c", c))
+    for one, other in ("ab", "bc", "ac"):
+        wire.connect(one, other)
+    wire.run()
+    events = []
+    for sender in (a, c, a):
+        sender.broadcast(b"after all before", 0.0)
+        wire.run()
+        taken(c)
+        events += taken(b)
+    b.council.install(founders().next({}, [Request("d", 7)]))
+    if is_told:
+        events += taken(b)
+    turn(hub)
+    told = [type(each) for each in events]
+    assert (told.count(Delivered), told.count(Joined), told.count(Stable)) == (3, is_told, 0)
+    disk.crash()
+    b, _ = begin(disk, checkpoint_bytes, batch=1)
+    told = [type(each) for each in taken(b)]
+    assert (told.count(Joined), told.count(Stable)) == (not is_told, 0)
+    assert b.unstable == 3

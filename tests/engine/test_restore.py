@@ -265,6 +265,24 @@ def test_a_settled_message_is_stable_without_a_word():
     assert not node.client.past.window
 
 
+def test_while_a_former_life_is_carried_out_again_nothing_is_told_stable():
+    node = Node(stability_batch=1)
+    knowledge = node.engine.knowledge
+    knowledge.pause()
+    heard = node.hear(said(B1), said(C1))
+    for at in range(2, 41):
+        both = pack(1, at - 1), pack(2, at - 1)
+        heard += node.hear(said(pack(1, at), *both), said(pack(2, at), *both))
+    assert node.out.stable == []
+    for tag in heard[:60]:
+        node.engine.settle([tag])
+        node.client.stabilised(tag)
+        node.engine.forget(tag)
+    assert len(knowledge.log) < 40, "and not all of it until the end"
+    knowledge.resume()
+    assert node.settle() == heard[60:-2], "once, and not what was settled"
+
+
 def test_a_wide_group_settles_too():
     names = [f"n{i:03}" for i in range(130)]
     node = Node(125, names)

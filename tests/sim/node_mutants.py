@@ -187,12 +187,11 @@ MUTANTS = (
     ),
     Mutant(
         "stable events that were not confirmed do not come again", "recovery:Recovery.go",
-        "[tag for tag in self.stable.values() if tag.gone < 0]", "[]", "confirms",
+        "found.told, found.known = self.out.stable,", "found.told, found.known = [],", "confirms",
     ),
     Mutant(
-        "known events come again after stable ones", "recovery:Recovery.go",
-        "if tag.gone < 0 and tag.packed not in self.known", "if tag.packed not in self.known",
-        "known",
+        "known events come again", "recovery:Recovery._confirm",
+        "self.engine.knowledge.k_told.add(packed)", "pass", "known",
     ),
     Mutant(
         "it is forgotten how much of a peer is there", "recovery:Recovery._carry_out",

@@ -54,6 +54,9 @@ def test_a_run_is_the_same_again():
         ("everything", 49840),
         # All whom an evicted member knew had left before it could be told.
         ("everything", 49704),
+        # After a crash, what members of an earlier view knew was told to be stable in a later one.
+        ("restarts, everything", 51241),
+        ("restarts, everything", 51385),
     ],
 )
 def test_runs_that_failed_once(name: str, seed: int):

@@ -1,8 +1,9 @@
 """How a node finds its way back after a crash, from what its journal has (ledger.py).
 
 The state of the checkpoint is restored (engine/restore.py) and the records are carried out again on
-real engines.  What was received and not confirmed is delivered again.  What a pass found stable and
-was not confirmed is told again.
+real engines.  What was received and not confirmed is delivered again.  What was not confirmed to be
+stable is looked for at the end, among the members of the last view, and told after it: what those
+of an earlier one know is not enough for an application that has reached a later one.
 """
 
 from __future__ import annotations
@@ -38,7 +39,7 @@ from thence.engine.frontier import Confirmed as ConfirmedFrontier
 from thence.engine.reject import DUPLICATE, Reject
 from thence.engine.restore import restore
 from thence.engine.streams import STREAM_BASE
-from thence.engine.tag import STABLE, Tag
+from thence.engine.tag import Tag
 from thence.engine.tagged import Tagged
 from thence.engine.tagger import Tagger
 from thence.errors import JournalError, WireError
@@ -69,8 +70,6 @@ class Recovery:
         self.found = Recovered(have=[0] * len(engine.delivered))
         self.ready: dict[int, Any] = {}
         """By packed dot; changes of the membership by negative numbers."""
-        self.stable: dict[int, Tag] = {}
-        self.k_stable: dict[int, Tag] = {}
         self.out = Effects()
         self.refused: list[Reject] = []
 
@@ -79,19 +78,20 @@ class Recovery:
         found = self.found
         found.is_new = saved.checkpoint is None and not saved.records
         try:
-            if saved.checkpoint is not None:
-                self._begin(decode_checkpoint(saved.checkpoint))
+            made = None if saved.checkpoint is None else decode_checkpoint(saved.checkpoint)
+            if made is not None:
+                self._begin(made)
+            self.engine.knowledge.pause()
+            for item in () if made is None else made.unconfirmed:
+                self._receive_again(item)
             for record in saved.records:
                 self._carry_out(decode_entry(record))
         except (msgspec.MsgspecError, WireError, KeyError, IndexError) as error:
             raise _impossible(f"{type(error).__name__}: {error}") from error
+        self.engine.knowledge.resume()
         self.engine.flush(self.out)
-        self._collect()
         found.ready = list(self.ready.values())
-        found.told = [tag for tag in self.stable.values() if tag.gone < 0]
-        found.known = [
-            tag for tag in self.k_stable.values() if tag.gone < 0 and tag.packed not in self.known
-        ]
+        found.told, found.known = self.out.stable, self.out.k_stable
         return found
 
     def _begin(self, made: Checkpoint) -> None:
@@ -108,13 +108,15 @@ class Recovery:
         found.have, found.position = made.have, made.position
         found.view, found.promised = made.view, made.promised
         self.changes = self.skipped = made.changes
-        for item in made.unconfirmed:
-            if isinstance(item, Viewed):
-                self._view(item.view)
-                continue
-            self._receive(item.origin, [item])
-            if self.refused:
-                raise _impossible(self.refused[0].detail)
+
+    def _receive_again(self, item: Message | Chain | Viewed) -> None:
+        """What was delivered before the checkpoint, and not confirmed."""
+        if isinstance(item, Viewed):
+            self._view(item.view)
+            return
+        self._receive(item.origin, [item])
+        if self.refused:
+            raise _impossible(self.refused[0].detail)
 
     def _carry_out(self, entry: Entry) -> None:
         if isinstance(entry, Received):
@@ -166,14 +168,8 @@ class Recovery:
                 self.engine.receive(slot, item, self.out)
         # What a peer sent and the engine refused is in the records too, and is refused again.
         self.refused = [reject for reject in self.out.reject if reject.reason != DUPLICATE]
-        self._collect()
-
-    def _collect(self) -> None:
-        out = self.out
-        self.ready.update((tag.packed, tag) for tag in out.deliver)
-        self.stable.update((tag.packed, tag) for tag in out.stable)
-        self.k_stable.update((tag.packed, tag) for tag in out.k_stable)
-        out.clear()
+        self.ready.update((tag.packed, tag) for tag in self.out.deliver)
+        self.out.clear()
 
     def _confirm(self, event: int | StreamDot) -> None:
         if isinstance(event, int):
@@ -193,8 +189,7 @@ class Recovery:
             self.known[packed] = tag
             self.engine.knowledge.k_told.add(packed)
             return
-        if tag.pushed != STABLE:
-            self.engine.settle([tag])
+        self.engine.settle([tag])
         self.client.stabilised(tag)
         self.engine.forget(tag)
         self.known.pop(packed, None)

@@ -54,6 +54,8 @@ class Stability:
         self.mask2 = 0
         self.log: list[Tag] = []
         """Delivered and not stable, in order of delivery."""
+        self.settled = 0
+        """Of these, so many were settled while there are no passes."""
         self.due_clock = self._next_pass() if enabled else NEVER
         """The client's clock at which the next pass is due."""
         self.phantoms: dict[int, tuple[int, dict[int, int]]] = {}
@@ -144,12 +146,24 @@ class Stability:
             tag.know |= self.mask
             tag.know1 |= self.mask1
             tag.know2 |= self.mask2
-        self.log = [tag for tag in self.log if tag.pushed != STABLE]
+        self.settled += len(settled)
+        if self.due_clock != NEVER or 2 * self.settled > len(self.log):
+            self._drop_settled()
+
+    def pause(self) -> None:
+        """No pass until ``resume``, whatever is due: what happens is of a former life, and so are
+        the members of then."""
+        self.due_clock = NEVER
 
     def resume(self) -> None:
         """The log was filled from a former life: the next look is worth it."""
+        self._drop_settled()
         self.news = True
         self.due_clock = self._next_pass() if self.enabled else NEVER
+
+    def _drop_settled(self) -> None:
+        self.log = [tag for tag in self.log if tag.pushed != STABLE]
+        self.settled = 0
 
     def known_by(self, tag: Tag) -> int:
         """How many members are known to have consumed this message, as of the last pass.  Of a

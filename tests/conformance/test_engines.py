@@ -32,6 +32,16 @@ def test_random_interleavings_without_stability(name: str):
         random_walk(spec, plan(spec, seed, stability=False))
 
 
+@each_engine
+def test_as_many_vectors_travel_with_a_message_as_the_table_says(name: str):
+    client, engine = ENGINES[name].make(Members(["a", "b", "c"]), 0, EngineOptions())
+    out = Effects()
+    engine.broadcast(client.broadcast(b"x"), out)
+    (message,) = out.send
+    vectors = (message.vector, message.application) if isinstance(message, VectorMessage) else ()
+    assert [len(vector) for vector in vectors if vector] == [3] * ENGINES[name].vectors
+
+
 NONSENSE: list[WireMessage] = [
     Message(7, 1, (), b""),
     Message(-1, 1, (), b""),

@@ -193,6 +193,11 @@ def test_the_scenario_has_every_option_so_that_runs_can_be_compared(tmp_path: Pa
     assert scenario["slow_links"] == [{"a": "a", "b": "b", "factor": 30.0}]
 
 
+def test_run_json_says_how_many_vectors_travel_with_a_message():
+    told = {name: run_info(SimulationOptions(engine=name)).vectors for name in ENGINES}
+    assert told == {"tagged": 0, "vector": 1, "graph": 0, "cbcast": 1, "cbcast-e2e": 2}
+
+
 def test_a_run_of_no_experiment_names_none():
     assert "experiment" not in run_info(SimulationOptions()).scenario
 

@@ -101,3 +101,10 @@ def test_run_json_defaults():
 def test_a_bad_run_json_is_a_value_error(text: bytes):
     with pytest.raises(ValueError):
         info_from_json(text)
+
+
+def test_vectors_of_a_message_are_none_unless_run_json_says_so():
+    assert info_from_json(b'{"run": "r"}').vectors == 0
+    assert info_from_json(b'{"run": "r", "vectors": 2}').vectors == 2
+    with pytest.raises(ValueError, match=r"vectors"):
+        info_from_json(b'{"run": "r", "vectors": -1}')

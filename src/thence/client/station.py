@@ -171,7 +171,7 @@ def run_info(group: str, names: Sequence[str], engine: str, stability: bool = Tr
     spec = ENGINES[engine]
     return RunInfo(
         run=group, engine=engine, members=tuple(names), guarantee=spec.guarantee, tags=spec.tags,
-        stability=spec.stability and stability,
+        stability=spec.stability and stability, vectors=spec.vectors,
     )  # fmt: skip
 
 

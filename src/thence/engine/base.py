@@ -142,3 +142,5 @@ class EngineSpec(msgspec.Struct, frozen=True):
     """Whether its client takes ``after=``, ``ordered=`` and ``stream=`` (engine/tagger.py)."""
     multicast: bool = False
     """Whether its client takes ``to=``, the slots of those whom a message is for."""
+    vectors: int = 0
+    """Vectors with an entry for each member that travel with a message; 0 for engines of dots."""

@@ -266,6 +266,7 @@ SPEC = EngineSpec(
     stability=False,
     phantoms=False,
     make=make,
+    vectors=1,
 )
 
 SPEC_E2E = EngineSpec(
@@ -276,4 +277,5 @@ SPEC_E2E = EngineSpec(
     stability=True,
     phantoms=False,
     make=make_end_to_end,
+    vectors=2,
 )

@@ -214,4 +214,5 @@ SPEC = EngineSpec(
     stability=True,
     phantoms=False,
     make=make,
+    vectors=1,
 )

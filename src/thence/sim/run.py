@@ -154,6 +154,7 @@ def run_info(options: SimulationOptions) -> RunInfo:
         guarantee=spec.guarantee,
         tags=spec.tags,
         stability=spec.stability and options.engine_options.stability,
+        vectors=spec.vectors,
         scenario=options.scenario(),
     )
 

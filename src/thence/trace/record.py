@@ -6,7 +6,7 @@ not know is kept in ``extra`` and written back where it was: another tool's data
 
 from __future__ import annotations
 
-from typing import Any, Final, Literal
+from typing import Annotated, Any, Final, Literal
 
 import msgspec
 
@@ -38,6 +38,7 @@ KINDS_WITH_DOT: Final = frozenset((SEND, RECEIVE, READY, DELIVER, STABLE, PHANTO
 POS_MAX: Final = (1 << 53) - 1  # exact in a JSON number of any reader
 CONTEXT_DOTS_MAX: Final = 1 << 16  # as many origins as there are slots (causal/dot.py)
 NAME_CHARS_MAX: Final = 1024
+VECTORS_MAX: Final = 1 << 16
 
 Guarantee = Literal["fifo", "causal", "total", "causal-total"]
 Tags = Literal["exact", "over", "none"]
@@ -163,6 +164,8 @@ class RunInfo(msgspec.Struct, frozen=True, kw_only=True):
     tags: Tags = "exact"
     stability: bool = True
     """False: the engine computes no stability, so none can be missing."""
+    vectors: Annotated[int, msgspec.Meta(ge=0, le=VECTORS_MAX)] = 0
+    """Vectors with an entry for each member that travel with a message; 0: only the context."""
     scenario: dict[str, Any] = {}
     extra: dict[str, Any] = {}
 

@@ -42,6 +42,7 @@ def nasty(engine: str, seed: int) -> SimulationOptions:
             interval_ms=(2.0, 30.0)[seed % 2],
             client_ms=(0.2, 5.0, 20.0)[seed % 3],
             phantom_ms=20.0 if spec.phantoms and seed % 2 else 0.0,
+            passive=1 if seed % 4 == 3 else 0,
             streams=0.3 if spec.streams and seed % 3 == 0 else 0.0,
         ),
         network=NetworkOptions(
@@ -49,7 +50,8 @@ def nasty(engine: str, seed: int) -> SimulationOptions:
             loss=(0.2, 0.0)[seed % 2],
             duplicate=0.2,
             fifo=seed % 6 == 0,
-            slow_links=(SlowLink("a", "b", 30.0),) if seed % 2 else (),
+            slow_links=(SlowLink("a", "b", 30.0, seed % 4 == 1),) if seed % 2 else (),
+            matrix_ms=_rows(2 + seed % 4) if seed % 5 == 3 else (),
             partitions=(Partition(20.0, 90.0, (("a",),)),) if seed % 5 == 0 else (),
         ),
         engine_options=EngineOptions(
@@ -61,6 +63,10 @@ def nasty(engine: str, seed: int) -> SimulationOptions:
         through_codec=seed % 2 == 0,
         experiment="it's a 'try'" if seed % 2 else None,
     )
+
+
+def _rows(size: int) -> tuple[tuple[float, ...], ...]:
+    return tuple(tuple(1.0 + 4 * i + j for j in range(size)) for i in range(size))
 
 
 def write(options: SimulationOptions, folder: Path, form: Any = "parquet") -> None:

@@ -18,7 +18,7 @@ from thence.engine.base import EngineOptions
 from thence.errors import ThenceError, UnusableInputError
 from thence.sim.checkers import OracleFailure
 from thence.sim.cluster import Watcher
-from thence.sim.network import Distribution, NetworkOptions, Partition, SlowLink
+from thence.sim.network import Distribution, NetworkOptions, Partition, SlowLink, parse_matrix
 from thence.sim.run import SimulationOptions, SimulationResult, run_info, simulate
 from thence.sim.workload import Pacing, WorkloadOptions
 from thence.trace.record import info_from_json
@@ -48,12 +48,14 @@ def command(
     pacing: Pacing = _WORK.pacing,
     latency_ms: float = _NETWORK.latency_ms,
     distribution: Distribution = _NETWORK.distribution,
+    matrix_ms: str = "",
     resend_ms: float = _NETWORK.resend_ms,
     fifo: Annotated[bool, Flag] = _NETWORK.fifo,
     client_ms: float = _WORK.client_ms,
     middleware_ms: float = _WORK.middleware_ms,
     flush_ms: float = _WORK.flush_ms,
     phantom_ms: float = _WORK.phantom_ms,
+    passive: int = _WORK.passive,
     streams: float = _WORK.streams,
     payload_bytes: int = _WORK.payload_bytes,
     stability: bool = _ENGINE.stability,
@@ -86,7 +88,8 @@ def command(
     duplicate
         Chance that a message arrives twice.
     slow_link
-        A:B:FACTOR: delays between A and B, both ways, are this much longer. May be repeated.
+        A:B:FACTOR: delays between A and B, both ways, are this much longer; with :fixed after it
+        they do not vary. May be repeated.
     partition
         START_MS:END_MS:GROUP|GROUP, as in 100:500:a,b|c: groups cannot reach each other. May be
         repeated.
@@ -98,6 +101,9 @@ def command(
         Mean delay of a message.
     distribution
         How delays vary; weibull is that of the thesis (8.1.2).
+    matrix_ms
+        ROW;ROW;... as in 0,5;7,0: mean delays from each node (row) to each (column), instead of
+        one for all.
     resend_ms
         Time until a lost attempt is repeated; 0 is four times the latency.
     fifo
@@ -109,7 +115,9 @@ def command(
     flush_ms
         Stable messages are looked for when nothing arrived for this long.
     phantom_ms
-        Each node announces what it consumed this often; 0 is never.
+        Each node announces what it consumed this often; 0 is never. With --passive only those do.
+    passive
+        So many nodes, the last ones, send nothing.
     streams
         Chance that a message goes on a stream of its own.
     payload_bytes
@@ -151,6 +159,7 @@ def command(
             middleware_ms=middleware_ms,
             flush_ms=flush_ms,
             phantom_ms=phantom_ms,
+            passive=passive,
             streams=streams,
             payload_bytes=payload_bytes,
         ),
@@ -163,6 +172,7 @@ def command(
             fifo=fifo,
             slow_links=tuple(SlowLink.parse(text) for text in slow_link),
             partitions=tuple(Partition.parse(text) for text in partition),
+            matrix_ms=parse_matrix(matrix_ms),
         ),
         engine_options=EngineOptions(
             stability=stability,

@@ -98,9 +98,11 @@ class Cluster:
         *,
         transmit: Callable[[int, WireMessage], None] | None = None,
         through_codec: bool = False,
+        around: Callable[[int, Engine], Engine] | None = None,
     ) -> None:
         """``transmit`` takes what a node sends, for a network of one's own; without it messages
-        collect in ``in_flight``.  ``through_codec`` turns each into bytes and back."""
+        collect in ``in_flight``.  ``through_codec`` turns each into bytes and back.  ``around``
+        puts something around the engine of each slot, such as a meter."""
         self.spec = spec
         self.options = options or EngineOptions()
         self.members = Members(names)
@@ -111,7 +113,7 @@ class Cluster:
             # Each node has its own idea of the membership, as it would on its own machine.
             client, engine = spec.make(Members(names), slot, self.options)
             self.clients.append(client)
-            self.engines.append(engine)
+            self.engines.append(engine if around is None else around(slot, engine))
         self.to_middleware: list[deque[tuple[int, Any]]] = [deque() for _ in names]
         self.to_client: list[deque[tuple[int, Any]]] = [deque() for _ in names]
         self.in_flight: list[tuple[int, int, WireMessage]] = []

@@ -20,8 +20,9 @@ from thence.message import WireMessage
 from thence.sim.checkers import Oracle, OracleFailure
 from thence.sim.clock import TIME_MS_MAX, Clock, TimedWatcher
 from thence.sim.cluster import Cluster, Watcher
+from thence.sim.meter import Meter
 from thence.sim.names import node_names
-from thence.sim.network import Network, NetworkOptions
+from thence.sim.network import Network, NetworkOptions, matrix_text
 from thence.sim.workload import Workload, WorkloadOptions
 from thence.trace.record import NAME_CHARS_MAX, RunInfo
 from thence.trace.writer import RunWriter
@@ -76,6 +77,10 @@ class SimulationOptions(msgspec.Struct, frozen=True):
             raise UnusableInputError(f"engine {self.engine!r} has no phantoms")
         if self.engine_options.k and not spec.k_stability:
             raise UnusableInputError(f"engine {self.engine!r} has no k-stability")
+        if self.workload.passive > self.nodes:
+            raise UnusableInputError(
+                f"passive {self.workload.passive}: expected at most the {self.nodes} nodes"
+            )
         self.workload.check()
         self.network.check(self.names)
         return spec
@@ -96,6 +101,8 @@ class SimulationOptions(msgspec.Struct, frozen=True):
             words += ["--slow-link", str(link)]
         for partition in self.network.partitions:
             words += ["--partition", f"'{partition}'"]
+        if self.network.matrix_ms:
+            words += ["--matrix-ms", f"'{matrix_text(self.network.matrix_ms)}'"]
         return " ".join(words)
 
     def scenario(self) -> dict[str, Any]:
@@ -117,7 +124,8 @@ def _flags(options: SimulationOptions) -> list[tuple[str, Any, Any]]:
         (network, usual.network, ("latency_ms", "distribution", "loss", "resend_ms", "duplicate",
                                   "fifo")),
         (workload, usual.workload, ("interval_ms", "pacing", "client_ms", "middleware_ms",
-                                    "flush_ms", "phantom_ms", "streams", "payload_bytes")),
+                                    "flush_ms", "phantom_ms", "passive", "streams",
+                                    "payload_bytes")),
         (engine, usual.engine_options, ("stability", "stability_batch", "k",
                                         "pending_per_origin_max")),
         (options, usual, ("sample_ms", "through_codec", "experiment")),
@@ -164,18 +172,19 @@ def simulate(
     trace: RunWriter | None = None,
     check: bool | None = None,
     watchers: Iterable[Watcher] = (),
+    meter: Meter | None = None,
 ) -> SimulationResult:
     """Run to the end: everything sent has been consumed everywhere and no flush finds more.
 
     ``check`` has the oracle watch every step; None does so for runs small enough.  It raises
     OracleFailure with the command that replays the run.  The trace's logs get their ``end``;
-    closing the writer is up to the caller.
+    closing the writer is up to the caller.  ``meter`` measures what the engines' calls cost.
     """
     spec = options.check()
     if check is None:
         check = options.nodes * options.workload.messages <= ORACLE_MESSAGES_MAX
     started = time.perf_counter()
-    run = _Run(spec, options, trace, check, list(watchers))
+    run = _Run(spec, options, trace, check, list(watchers), meter)
     try:
         run.go()
     except (OracleFailure, UnusableInputError):
@@ -232,6 +241,7 @@ class _Run:
         trace: RunWriter | None,
         check: bool,
         watchers: list[Watcher],
+        meter: Meter | None,
     ) -> None:
         names = options.names
         self.options = options
@@ -263,16 +273,20 @@ class _Run:
             [*mine, *watchers],
             transmit=self._transmit,
             through_codec=options.through_codec,
+            around=None if meter is None else meter.around,
         )
+        if meter is not None:
+            meter.clock = self.clock
         if self.recorder is not None:
             self.recorder.clients = self.cluster.clients
         size = options.nodes
-        self.left = [options.workload.messages] * size
+        passive = options.workload.passive
+        self.left = [options.workload.messages] * (size - passive) + [0] * passive
         self.client_planned = [False] * size
         self.middleware_planned = [False] * size
         self.flush_planned = [False] * size
         self.active_us = [0] * size
-        self.expected = options.workload.messages * size * (size - 1)
+        self.expected = sum(self.left) * (size - 1)
         self.payload = b"." * options.workload.payload_bytes
         self.flush_us = int(options.workload.flush_ms * 1000)
         self.phantom_us = int(options.workload.phantom_ms * 1000)
@@ -283,7 +297,7 @@ class _Run:
         for node in range(size):
             if self.left[node]:
                 self.clock.at(self.workload.interval_us(), self._send, node)
-            if self.phantom_us:
+            if self.phantom_us and (not self.options.workload.passive or not self.left[node]):
                 # Spread over the period, so that not all announce at once.
                 self.clock.at(self.phantom_us * (node + 1) // size, self._announce, node)
         if self.timed and self.options.sample_ms:

@@ -31,7 +31,10 @@ class WorkloadOptions(msgspec.Struct, frozen=True):
     flush_ms: float = 5.0
     """The middleware looks for stable messages when nothing arrived for this long."""
     phantom_ms: float = 0.0
-    """Each node announces what it consumed this often; 0 is never."""
+    """Each node announces what it consumed this often; 0 is never.  Where nodes are passive, only
+    they do."""
+    passive: int = 0
+    """So many nodes, the last ones, send nothing (thesis 5.4)."""
     streams: float = 0.0
     """Chance that a message goes on a stream of its own."""
     payload_bytes: int = 16
@@ -40,6 +43,8 @@ class WorkloadOptions(msgspec.Struct, frozen=True):
         """UnusableInputError says what cannot be."""
         if self.messages < 0:
             raise UnusableInputError(f"messages {self.messages}: expected 0 or more")
+        if self.passive < 0:
+            raise UnusableInputError(f"passive {self.passive}: expected 0 or more nodes")
         for field in ("interval_ms", "client_ms", "middleware_ms", "flush_ms", "phantom_ms"):
             value = getattr(self, field)
             if not 0 <= value <= TIME_MS_MAX:

@@ -16,8 +16,8 @@ from pathlib import Path
 import pytest
 
 from thence.cli.chat import printable
-from thence.cli.demo import free_ports
 from thence.cli.main import main
+from thence.lab.processes import free_ports
 
 PATIENCE_S = 60.0
 

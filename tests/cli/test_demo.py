@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import signal
 import subprocess
 import sys
@@ -14,7 +13,7 @@ import pytest
 from thence.cli import demo
 from thence.cli.main import main
 from thence.engine.registry import ENGINES
-from thence.errors import ThenceError
+from thence.lab import processes
 from thence.trace.tally import NodeTally
 
 Capture = pytest.CaptureFixture[str]
@@ -107,7 +106,7 @@ def test_interrupted_it_leaves_no_process_behind(number: int, tmp_path: Path):
 def test_a_node_that_ends_early_ends_the_demonstration(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Capture
 ):
-    monkeypatch.setattr(demo, "free_ports", lambda count: [1] * count)
+    monkeypatch.setattr(processes, "free_ports", lambda count: [1] * count)
     out = tmp_path / "demo"
     assert main(["demo", "--nodes", "2", "--messages", "5", "--out", str(out)]) == 2
     said = capsys.readouterr().err
@@ -116,27 +115,7 @@ def test_a_node_that_ends_early_ends_the_demonstration(
     assert not running(str(out))
 
 
-def test_a_group_without_progress_is_given_up(monkeypatch: pytest.MonkeyPatch):
-    class Stuck:
-        def numbers(self) -> None:
-            return None
-
-    monkeypatch.setattr(demo, "STALL_S", 0.05)
-    monkeypatch.setattr(demo, "POLL_S", 0.01)
-    plan = demo.Plan(nodes=2, messages=1, engine="tagged", seed=1)
-    with pytest.raises(ThenceError, match="no progress"):
-        demo.watch(plan, [Stuck(), Stuck()], None)  # type: ignore[list-item]
-
-
 def test_a_node_that_told_nothing_has_no_lag_and_waits_for_nobody():
     assert demo.table({"a": NodeTally()}).splitlines()[1].split() == [
         "a", "0", "0", "0", "0.0", "-", "0", "-", "-", "0", "0",
     ]  # fmt: skip
-
-
-def test_settings_of_the_environment_do_not_reach_the_nodes(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setenv("THENCE_ENGINE", "graph")
-    monkeypatch.setenv("THENCE_CONFIG", "other.toml")
-    monkeypatch.setenv("THENCE_PURE", "1")
-    assert not {"THENCE_ENGINE", "THENCE_CONFIG"} & demo._environ().keys()
-    assert demo._environ()["THENCE_PURE"] == os.environ["THENCE_PURE"]

@@ -10,8 +10,8 @@ import pytest
 
 from tests.cli.test_chat import Terminal
 from tests.cli.test_node import Process
-from thence.cli.demo import free_ports
 from thence.cli.main import main
+from thence.lab.processes import free_ports
 
 QUICK = ("--membership-beat-ms", "100", "--membership-suspect-s", "0.7")
 QUICK += ("--membership-suspect-phi", "0", "--membership-evict-s", "1.5")

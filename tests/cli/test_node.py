@@ -17,8 +17,8 @@ from pathlib import Path
 import pytest
 
 from thence.cli import main as cli
-from thence.cli.demo import free_ports
 from thence.cli.main import main
+from thence.lab.processes import free_ports
 from thence.trace.check import check_paths
 
 PATIENCE_S = 60.0

@@ -14,7 +14,8 @@ import pytest
 
 from tests.telemetry.numbers import example_snapshot
 from thence.cli.main import main
-from thence.cli.status import STATUS_BYTES_MAX, _ms, text
+from thence.cli.status import _ms, text
+from thence.telemetry.asking import STATUS_BYTES_MAX
 from thence.telemetry.http import StatusServer
 from thence.telemetry.snapshot import Readiness, Snapshot, Status
 
@@ -200,7 +201,7 @@ def test_another_status_is_exit_2(capsys: Capture):
 
 
 def test_an_endless_answer_is_exit_2(capsys: Capture, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr("thence.cli.status.STATUS_BYTES_MAX", 1000)
+    monkeypatch.setattr("thence.telemetry.asking.STATUS_BYTES_MAX", 1000)
     assert STATUS_BYTES_MAX > 1000
     with stranger(http(STATUS + b" " * 100_000)) as where:
         assert "no thence node" in failure(capsys, where)

@@ -8,7 +8,9 @@ import pytest
 
 from tests.client.meshes import QUICK, deliveries, each_scheme, listen, run
 from thence import Node, UnusableInputError
+from thence.client.delay import delays_of
 from thence.config import FaultConfig
+from thence.link.spread import WEIBULL_MEAN
 
 DELAY_MS = 80.0
 
@@ -55,5 +57,27 @@ def test_other_links_are_as_quick_as_before():
 
 
 def test_only_peers_can_be_far_away():
-    with pytest.raises(UnusableInputError, match="none of the peers"):
+    with pytest.raises(UnusableInputError, match="delay_to names 'x', which is none of the peers"):
         Node("a", faults=FaultConfig(delay_to={"x": 1.0}))
+    with pytest.raises(UnusableInputError, match="vary_to names 'x', which is none of the peers"):
+        Node("a", faults=FaultConfig(vary_to={"x": 1.0}))
+
+
+def test_a_delay_varies_or_it_does_not():
+    with pytest.raises(UnusableInputError, match="both name b"):
+        FaultConfig(delay_to={"b": 1.0}, vary_to={"b": 1.0})
+
+
+def test_times_that_vary_are_drawn_from_the_seed_for_each_link():
+    def draws(name: str, seed: int, peer: str = "b") -> list[float]:
+        faults = FaultConfig(vary_to={"b": 10.0, "c": 10.0}, delay_to={"d": 7.0}, delay_seed=seed)
+        delays = delays_of(name, faults)
+        assert delays["d"]() == delays["d"]() == 0.007
+        return [delays[peer]() for _ in range(2000)]
+
+    first = draws("a", 1)
+    assert first == draws("a", 1)
+    assert first not in (draws("a", 2), draws("x", 1), draws("a", 1, "c"))
+    base = 0.01 / WEIBULL_MEAN
+    assert base <= min(first) < max(first) <= base * 1.45
+    assert abs(sum(first) / len(first) - 0.01) < 0.0002

@@ -9,8 +9,9 @@ from urllib.parse import urlencode
 import msgspec
 from cyclopts import Parameter
 
-from thence.cli.status import decode, fetch, request, where_of
+from thence.cli.status import where_of
 from thence.errors import UnreachableError, UnusableInputError
+from thence.telemetry.asking import decode, fetch, request
 from thence.telemetry.http import ORDER_HEADER
 from thence.telemetry.snapshot import Evicting, MembershipNumbers
 

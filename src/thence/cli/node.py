@@ -16,6 +16,7 @@ from thence.client.group import Group
 from thence.client.node import Node
 from thence.errors import Removed, UnusableInputError
 from thence.message import PAYLOAD_BYTES_MAX
+from thence.sim.workload import INTERVAL_CUT
 
 YIELD_MESSAGES = 16
 """A workload without pauses lets others have their turn after so many messages."""
@@ -53,7 +54,8 @@ def command(
     payload_bytes
         The size of each.
     seed
-        Draw the intervals at random, from this seed; interval-ms is their mean.
+        Draw the intervals at random, from this seed; interval-ms is their mean, four times that
+        the longest.
     stop_after
         Seconds after which the node stops by itself.
     end
@@ -201,7 +203,8 @@ async def _work(
     due = loop.time()
     for number in range(1, send + 1):
         if interval_s:
-            due += interval_s if chance is None else chance.expovariate(1 / interval_s)
+            drawn = 1.0 if chance is None else min(chance.expovariate(1.0), INTERVAL_CUT)
+            due += interval_s * drawn
             wait_s = due - loop.time()
             if wait_s > 0:
                 await asyncio.sleep(wait_s)

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import http.client
 import os
-import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Annotated, Final
 
 import msgspec
 from cyclopts import Parameter
 
 from thence.config import SETTINGS, STATUS_ADDRESS, split_address
-from thence.errors import UnreachableError, UnusableInputError
+from thence.errors import UnusableInputError
+from thence.telemetry.asking import decode, fetch
 from thence.telemetry.snapshot import (
     GroupNumbers,
     MemberNumbers,
@@ -20,9 +19,6 @@ from thence.telemetry.snapshot import (
     PeerNumbers,
     Status,
 )
-
-STATUS_BYTES_MAX: Final = 16 * 1024 * 1024
-READ_BYTES: Final = 64 * 1024
 
 
 def command(
@@ -62,60 +58,6 @@ def where_of(address: str | None) -> tuple[str, tuple[str, int]]:
     if host_port is None:
         raise UnusableInputError(f"{where!r} is no address; expected HOST:PORT")
     return where, host_port
-
-
-def fetch(host: str, port: int, timeout_s: float) -> bytes:
-    """What the node answers to GET /status; UnreachableError in one sentence."""
-    status, body = request("GET", host, port, "/status", timeout_s)
-    if status != 200:
-        raise UnreachableError(f"{host}:{port}: /status answers {status}, expected 200")
-    return body
-
-
-def request(
-    method: str, host: str, port: int, path: str, timeout_s: float,
-    headers: Mapping[str, str] | None = None,
-) -> tuple[int, bytes]:  # fmt: skip
-    """The code and the body of the answer; UnreachableError in one sentence."""
-    where = f"{host}:{port}"
-    deadline = time.monotonic() + timeout_s
-    connection = http.client.HTTPConnection(host, port, timeout=timeout_s)
-    try:
-        connection.request(method, path, headers=dict(headers or {}))
-        response = connection.getresponse()
-        body = _read(response, deadline)
-    except TimeoutError:
-        raise UnreachableError(f"{where}: no answer in {timeout_s:g} s") from None
-    except OSError as error:
-        raise UnreachableError(
-            f"{where}: {error.strerror or error}; was the node started with --status {where}?"
-        ) from None
-    except http.client.HTTPException:
-        raise UnreachableError(f"{where}: what answers there is no thence node") from None
-    finally:
-        connection.close()
-    return response.status, body
-
-
-def _read(response: http.client.HTTPResponse, deadline: float) -> bytes:
-    parts: list[bytes] = []
-    while part := response.read1(READ_BYTES):
-        parts.append(part)
-        if time.monotonic() > deadline:
-            raise TimeoutError
-        if sum(map(len, parts)) > STATUS_BYTES_MAX:
-            raise http.client.HTTPException("too long")
-    if response.length:  # read1 does not complain when the peer stops halfway
-        raise http.client.IncompleteRead(b"", response.length)
-    return b"".join(parts)
-
-
-def decode(where: str, body: bytes) -> Status:
-    """The status in the answer."""
-    try:
-        return msgspec.json.decode(body, type=Status)
-    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
-        raise UnreachableError(f"{where}: what answers there is no thence node") from None
 
 
 # ---- for people -------------------------------------------------------------------------------

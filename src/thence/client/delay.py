@@ -1,29 +1,50 @@
 """A slow link on purpose: what is sent to a peer is held back for a while (``--delay-to``).
 
-A transport around another one.  Its connections are those of the other, and give each frame on a
-fixed time after it was sent, in order.  Who is at the other end is known once it has said so; what
-was sent before that was not held back.
+A transport around another one.  Its connections are those of the other, and give each frame on some
+time after it was sent, in order: if times vary (``--vary-to``), a frame also waits for those before
+it.  Who is at the other end is known once it has said so; what was sent before that was not held
+back.
 """
 
 from __future__ import annotations
 
 import asyncio
+import random
 from collections import deque
 from collections.abc import Callable, Mapping
 
+from thence.config.node import FaultConfig
+from thence.link.spread import weibull_delays
 from thence.transport.base import Connection, Handler, Listener, Transport, Url
 
 WhoIsIt = Callable[[Connection], str]
 """The name of the node at the other end, or nothing while it is not known."""
 
 
-class DelayedTransport:
-    """``delays_ms``: how long everything for each peer is held back."""
+Delays = Mapping[str, Callable[[], float]]
+"""By peer: how long what is sent to it now is held back, in seconds."""
 
-    def __init__(self, inner: Transport, delays_ms: Mapping[str, float], who: WhoIsIt) -> None:
+
+def delays_of(name: str, faults: FaultConfig) -> Delays:
+    """The delays that a node was told; each link draws from a generator of its own."""
+    found = {peer: _fixed(ms / 1000) for peer, ms in faults.delay_to.items()}
+    for peer, ms in faults.vary_to.items():
+        chance = random.Random(f"{faults.delay_seed} {name} {peer}")
+        found[peer] = weibull_delays(ms / 1000, chance.weibullvariate)
+    return found
+
+
+def _fixed(delay_s: float) -> Callable[[], float]:
+    return lambda: delay_s
+
+
+class DelayedTransport:
+    """A transport whose connections hold back what is sent to some peers."""
+
+    def __init__(self, inner: Transport, delays: Delays, who: WhoIsIt) -> None:
         self.scheme = inner.scheme
         self._inner = inner
-        self._delays_s = {peer: delay_ms / 1000 for peer, delay_ms in delays_ms.items()}
+        self._delays = delays
         self._who = who
 
     async def listen(self, url: Url, handler: Handler) -> Listener:
@@ -37,7 +58,8 @@ class DelayedTransport:
 
     def delay_s(self, connection: Connection) -> float:
         """How long a frame sent now on this connection is held back."""
-        return self._delays_s.get(self._who(connection), 0.0)
+        draw = self._delays.get(self._who(connection))
+        return 0.0 if draw is None else draw()
 
 
 class DelayedConnection:

@@ -21,7 +21,6 @@ from thence.errors import LocalProtocolError, Removed, UnreachableError, Unusabl
 from thence.journal.base import Journal
 from thence.wire.membership import Request, View
 
-_OPTIONS: Final = EngineOptions()
 _NO_HOOKS: Final = Hooks()
 
 
@@ -40,10 +39,10 @@ async def enter(
     chosen = station.check(group, engine)
     if chosen != ENGINE:
         raise UnusableInputError(f"engine {chosen} has no members that change: use {ENGINE}")
-    options = options or _OPTIONS
+    options = options or station.options
     if not options.stability:
         raise UnusableInputError(
-            f"{group} is elastic, and options.stability is off: members cannot change without it"
+            f"{group} is elastic, and stability is off: members cannot change without it"
         )
     resumed = resume(station, group, options, hooks)
     if resumed is not None:

@@ -14,7 +14,7 @@ import time
 from collections.abc import Callable
 from typing import Final
 
-from thence.client.delay import DelayedTransport
+from thence.client.delay import DelayedTransport, delays_of
 from thence.client.driver import Driver
 from thence.client.hub import Hub
 from thence.client.links import CONTACT
@@ -138,8 +138,8 @@ class Runtime:
             turn = getattr(found, "turn", None)
             if isinstance(turn, Turn):
                 self._turns.append(turn)
-            if self.config.faults.delay_to:
-                found = DelayedTransport(found, self.config.faults.delay_to, self._who)
+            if delays := delays_of(self.config.name, self.config.faults):
+                found = DelayedTransport(found, delays, self._who)
             self._transports[scheme] = found
         return found
 

@@ -27,7 +27,6 @@ from thence.trace.record import RunInfo, info_from_json
 from thence.trace.writer import CLOSED_FILE, file_stem, write_info
 
 DEFAULT_GROUP: Final = "main"
-_OPTIONS: Final = EngineOptions()
 
 MakeTracing = Callable[[int], Tracing]
 """Makes the trace from the record that the journal names."""
@@ -74,6 +73,12 @@ class Station:
         if self.status is not None:
             await self.status.aclose()
 
+    @property
+    def options(self) -> EngineOptions:
+        """Of engines, as the settings have them."""
+        stability = self.config.stability
+        return EngineOptions(stability=stability.on, stability_batch=stability.batch)
+
     def open(
         self,
         group: str,
@@ -87,7 +92,7 @@ class Station:
         if config.name not in names:
             raise UnusableInputError(f"{config.name} is not among the members of {group}")
         chosen = self.check(group, engine)
-        options = options or _OPTIONS
+        options = options or self.options
         trace = self.tracing(group, config.name, names, chosen, options.stability)
         journal = self.journal(group)
         try:

@@ -224,8 +224,21 @@ class MembershipConfig(Checked, frozen=True):
         return self.elastic or bool(self.join)
 
 
+class StabilityConfig(Checked, frozen=True):
+    """Whether and when a node looks for stable messages, the same at all members."""
+
+    on: Annotated[
+        bool, About("whether stable messages are looked for", None, None, "--stability")
+    ] = True
+    batch: Annotated[
+        int,
+        About("messages taken between two looks; 1: at each message, 0: as it costs least",
+              0, MESSAGES_MAX),
+    ] = 0  # fmt: skip
+
+
 class FaultConfig(Checked, frozen=True):
-    """Faults to put in on purpose, for tests.  All are off."""
+    """Faults to put in on purpose, for tests and experiments.  All are off."""
 
     drop: Annotated[
         float, About("share of outgoing datagrams that are dropped", 0, 1, "--drop")
@@ -248,6 +261,22 @@ class FaultConfig(Checked, frozen=True):
         dict[str, float],
         About("milliseconds that everything for a peer is held back", 0, MS_MAX, "--delay-to"),
     ] = msgspec.field(default_factory=dict)
+    vary_to: Annotated[
+        dict[str, float],
+        About("the same as a mean: each time is drawn by Weibull's distribution", 0, MS_MAX,
+              "--vary-to"),
+    ] = msgspec.field(default_factory=dict)  # fmt: skip
+    delay_seed: Annotated[
+        int, About("what these times are drawn from", 0, MESSAGES_MAX, "--delay-seed")
+    ] = 0
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        for name in self.vary_to:
+            if name in self.delay_to:
+                raise UnusableInputError(
+                    f"faults.vary_to and faults.delay_to both name {name}: give one of them"
+                )
 
     @property
     def active(self) -> bool:
@@ -336,6 +365,7 @@ class NodeConfig(Checked, frozen=True):
     link: LinkConfig = LinkConfig()
     flow: FlowConfig = FlowConfig()
     timing: TimingConfig = TimingConfig()
+    stability: StabilityConfig = StabilityConfig()
     membership: MembershipConfig = MembershipConfig()
     faults: FaultConfig = FaultConfig()
     trace: TraceConfig = TraceConfig()
@@ -349,12 +379,13 @@ class NodeConfig(Checked, frozen=True):
         if not self.groups:
             raise UnusableInputError("groups is empty; a node takes part in at least one")
         self._check_membership()
-        strangers = sorted(self.faults.delay_to.keys() - self.peers.keys())
-        # Of an elastic group, whoever is named may still come.
-        if strangers and not self.membership.is_elastic:
-            raise UnusableInputError(
-                f"faults.delay_to names {strangers[0]!r}, which is none of the peers"
-            )
+        for field in ("delay_to", "vary_to"):
+            strangers = sorted(getattr(self.faults, field).keys() - self.peers.keys())
+            # Of an elastic group, whoever is named may still come.
+            if strangers and not self.membership.is_elastic:
+                raise UnusableInputError(
+                    f"faults.{field} names {strangers[0]!r}, which is none of the peers"
+                )
 
     def _check_membership(self) -> None:
         if self.membership.is_elastic and self.engine != ELASTIC_ENGINE:

@@ -2,8 +2,7 @@
 
 Links are reliable but late: a lost attempt is sent again after a time-out, a message across a
 partition waits until it heals.  Each copy draws its own delay, so messages overtake each other
-unless links are FIFO.  Delays follow thesis 8.1.2: ``weibull`` is base * (1 + W(0.15, 2)), cut at
-base * (1 + 3 * 0.15), with base chosen so that the mean is the latency asked for.
+unless links are FIFO.  ``weibull`` is how delays vary in the thesis (link/spread.py).
 """
 
 from __future__ import annotations
@@ -15,13 +14,11 @@ from typing import Final, Literal
 import msgspec
 
 from thence.errors import UnusableInputError
+from thence.link.spread import weibull_delays
 from thence.sim.clock import TIME_MS_MAX
 
 FACTOR_MAX = 1e3
 
-WEIBULL_SCALE: Final = 0.15
-WEIBULL_SHAPE: Final = 2.0
-WEIBULL_MEAN: Final = 1.1329  # of 1 + W(0.15, 2)
 ATTEMPTS_MAX: Final = 50
 
 Distribution = Literal["fixed", "uniform", "exponential", "weibull"]
@@ -226,10 +223,8 @@ def _delays(distribution: Distribution, latency_ms: float, rng: random.Random) -
         return lambda: int(2 * mean * rng.random())
     if distribution == "exponential":
         return lambda: int(mean * rng.expovariate(1.0))
-    base = mean / WEIBULL_MEAN
-    weibull = rng.weibullvariate
-    most = 3 * WEIBULL_SCALE
-    return lambda: int(base * (1 + min(weibull(WEIBULL_SCALE, WEIBULL_SHAPE), most)))
+    draw = weibull_delays(mean, rng.weibullvariate)
+    return lambda: int(draw())
 
 
 def _factors(options: NetworkOptions, names: list[str]) -> dict[tuple[int, int], float]:

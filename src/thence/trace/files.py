@@ -10,7 +10,7 @@ from __future__ import annotations
 import io
 import os
 import uuid
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from typing import Any, BinaryIO, Final
 from urllib.parse import quote, unquote
 
@@ -21,6 +21,9 @@ from thence.errors import UnusableInputError
 
 COMPRESSION: Final = {".gz": "gzip", ".zst": "zstd"}
 SEGMENT_ENDINGS: Final = (".jsonl", ".parquet", *(f".jsonl{ending}" for ending in COMPRESSION))
+METRICS_FILE: Final = "metrics.json"
+METRIC_FOLDERS: Final = frozenset({"runs", "logs", "metrics"})
+"""By these a folder of tables is known that were measured of traces."""
 BUFFER_BYTES: Final = 1 << 20
 OBJECT_STORES: Final = frozenset({"s3", "gcs", "abfs"})
 FIRST_LOOK_S: Final = 10
@@ -116,13 +119,21 @@ def kind_of(path: str) -> str:
     return "folder" if found == pafs.FileType.Directory else "none"
 
 
+def _is_measured(files: Collection[str], below: Iterable[str]) -> bool:
+    """Whether measuring wrote a folder with these; a lone metrics.json means nothing."""
+    return METRICS_FILE in files and METRIC_FOLDERS.issubset(below)
+
+
 def folders(path: str) -> Iterator[tuple[str, list[str]]]:
     """(folder, names of its files) below a folder, itself included, in a fixed order.
 
     Folders whose names begin with ``.`` or ``_`` are not looked into: tools keep their own there.
+    Nor is a folder of tables that `thence metrics` made: Parquet too, but no trace.
     """
     if not is_url(path):
         for folder, below, files in os.walk(path):
+            if _is_measured(files, below):
+                below.clear()
             below[:] = sorted(name for name in below if not name.startswith((".", "_")))
             yield folder, sorted(files)
         return
@@ -134,6 +145,14 @@ def folders(path: str) -> Iterator[tuple[str, list[str]]]:
             folder, _, name = relative.rpartition("/")
             if not any(part.startswith((".", "_")) for part in folder.split("/")):
                 found.setdefault(folder, []).append(name)
+    for outer in [folder for folder, names in found.items() if METRICS_FILE in names]:
+        start = f"{outer}/" if outer else ""
+        below = [folder for folder in found if folder.startswith(start) and folder != outer]
+        if _is_measured(
+            found.get(outer, ()), {folder[len(start) :].split("/")[0] for folder in below}
+        ):
+            for folder in below:
+                del found[folder]
     head, question, query = path.partition("?")
     # By parts, as a walk goes: "a/b" comes before "a-b", so that what is below follows its folder.
     for folder in sorted(found, key=lambda one: one.split("/") if one else []):

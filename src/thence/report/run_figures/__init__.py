@@ -14,3 +14,7 @@ RUN_FIGURES: Final[dict[str, RunFigure]] = {
     module.FIGURE.name: module.FIGURE for module in (waits, delays, stability, memory, metadata)
 }
 """By name, in the order of the page."""
+METRICS: Final = (
+    "metadata", "memory", "delivery_delay", "noncausal_delivery", "stability_lag",
+)  # fmt: skip
+"""What the page of single runs is made from."""

@@ -57,6 +57,8 @@ def test_a_run_is_the_same_again():
         # After a crash, what members of an earlier view knew was told to be stable in a later one.
         ("restarts, everything", 51241),
         ("restarts, everything", 51385),
+        # What was to be sent again became stable meanwhile: the peer had it from another.
+        ("loss", 87607),
     ],
 )
 def test_runs_that_failed_once(name: str, seed: int):

@@ -62,6 +62,14 @@ class Away(Flushing):
         self.exchange.refill(sizes)
         return True
 
+    def _pass_over(self, slot: int) -> None:
+        """What was to be sent to a peer again and is stable by now went there through others: the
+        engine no longer has it, and the peer does."""
+        flow, row = self.exchange.flows[slot], self.engine.rows[self.slot]
+        base = self.slot << SEQ_BITS
+        while flow.sent < self.exchange.outbox.light and base | flow.sent + 1 not in row:
+            flow.sent += 1
+
     def tick(self, now: float) -> None:
         """Do what is due."""
         super().tick(now)
@@ -82,6 +90,8 @@ class Away(Flushing):
 
     def frames(self, slot: int, channel: int, congested: bool, now: float) -> list[bytes]:
         """What is to be sent to a peer now; some of it may be in the journal."""
+        if self.exchange.flows[slot].sent < self.exchange.outbox.light:
+            self._pass_over(slot)
         try:
             return super().frames(slot, channel, congested, now)
         except JournalError as error:

@@ -88,7 +88,7 @@ def usual(row: Row) -> float | None:
     return cost.get(name, 1.2 if name == "tagged-compiled" else 4 + size / 20)
 
 
-def rows(metric: str, runs: Sequence[Row], law: Law) -> Iterator[Row]:
+def rows(metric: str, runs: Sequence[Row], law: Law, count: int) -> Iterator[Row]:
     """The rows of level experiment and run of a metric."""
     for run in runs:
         for series in METRIC_SERIES[metric]:
@@ -97,19 +97,18 @@ def rows(metric: str, runs: Sequence[Row], law: Law) -> Iterator[Row]:
                 row = {"series": series, "unit": UNITS.get(series, "us"), "level": level}
                 row |= {key: run[key] for key in keys}
                 row["run"] = run["run"] if level == "run" else None
-                value = law(row)
-                row |= figures(value)
+                row |= figures(law(row), count)
                 yield row
 
 
-def figures(value: float | None) -> Row:
+def figures(value: float | None, count: int = 1000) -> Row:
     """Percentiles around a median."""
     if value is None:
         return {"count": 0, "lacks": "nothing to observe"}
     names = ("mean", "p25", "p50", "p75", "p90", "p99", "p999", "max")
     factors = (1.1, 0.8, 1.0, 1.3, 1.6, 2.0, 3.0, 4.0)
     spread = {name: value * factor for name, factor in zip(names, factors, strict=True)}
-    return {"count": 1000, "lacks": None, **spread}
+    return {"count": count, "lacks": None, **spread}
 
 
 def settings(sizes: Sequence[int]) -> Iterator[Row]:
@@ -136,7 +135,11 @@ def settings(sizes: Sequence[int]) -> Iterator[Row]:
 
 
 def make_tables(
-    folder: Path, runs: Sequence[Row], law: Law = usual, more: dict[str, list[Row]] | None = None
+    folder: Path,
+    runs: Sequence[Row],
+    law: Law = usual,
+    more: dict[str, list[Row]] | None = None,
+    count: int = 1000,
 ) -> Path:
     """Write the tables of these runs; ``more``: further rows by metric."""
     write(folder / "runs", runs, RUN)
@@ -147,7 +150,7 @@ def make_tables(
     ]
     write(folder / "logs", logs, LOG)
     for metric in METRIC_SERIES:
-        found = [*rows(metric, runs, law), *(more or {}).get(metric, [])]
+        found = [*rows(metric, runs, law, count), *(more or {}).get(metric, [])]
         write(folder / "metrics" / metric, found, ROW)
     summary = {"complete": True, "runs": len(runs), "events": 1000 * len(runs), "notes": []}
     summary["metrics"] = list(METRIC_SERIES)
@@ -161,11 +164,15 @@ def make_lab(
     sizes: Sequence[int] = SIZES,
     law: Law = usual,
     keep: Callable[[Row], bool] = lambda _: True,
+    count: int = 1000,
     **changed: Any,
 ) -> Path:
-    """A folder of the lab with tables of the runs that ``keep`` keeps."""
+    """A folder of the lab with tables of the runs that ``keep`` keeps.
+
+    ``count``: observations of each.
+    """
     runs = [run for run in settings(sizes) if keep(run)]
-    make_tables(folder / "metrics", runs, law)
+    make_tables(folder / "metrics", runs, law, count=count)
     lab = {
         "v": 1, "files": [{"name": "made.toml", "text": "# made up, for tests\n"}],
         "variants": VARIANTS, "experiments": [], "command": "thence lab run made.toml --out lab",

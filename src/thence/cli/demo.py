@@ -85,7 +85,7 @@ def command(
     print(f"check {where}: {told}", end="")
     print(f"trace: {out}  (thence check {out} checks it again)")
     first = told.splitlines()[0].removeprefix("ok: ")
-    print(_report(out, Checked(ok=verdict.ok, text=first, where=where)))
+    print(_report(plan, out, Checked(ok=verdict.ok, text=first, where=where)))
     return 0 if verdict.ok else 1
 
 
@@ -97,7 +97,7 @@ def _check(trace: Path) -> tuple[Report, str]:
         return check.check_spark([str(trace)], None, None, None, progress)[0], "on Spark"
 
 
-def _report(out: Path, checked: Checked) -> str:
+def _report(plan: Plan, out: Path, checked: Checked) -> str:
     """Measure the trace in the session of the check and draw it; where the page is, in words."""
     lacking = [name for name in ("pyspark", "matplotlib", "jinja2") if find_spec(name) is None]
     if lacking:
@@ -105,8 +105,10 @@ def _report(out: Path, checked: Checked) -> str:
     metrics = out / METRICS_FOLDER
     with progress_bar() as progress:
         measure_to([str(out / GROUP)], metrics, None, progress, METRICS)
-        built = build_runs(metrics, out / REPORT, checked=checked, progress=progress)
-    return f"found: {built.summary[0]}\nreport: {built.page}"
+        about = f"The {plan.nodes} nodes were processes on one machine; {slowness(plan)}."
+        built = build_runs(metrics, out / REPORT, checked=checked, about=about, progress=progress)
+    found = built.summary[1] if plan.messages else "nothing was sent"
+    return f"found: {found}\nreport: {built.page}"
 
 
 def clear(out: Path, overwrite: bool) -> None:
@@ -187,17 +189,19 @@ COLUMNS: Final = (
 )  # fmt: skip
 
 
+def slowness(plan: Plan) -> str:
+    """What is slow on purpose."""
+    first, last = plan.ends
+    return f"between {first} and {last} everything is held back for {SLOW_MS:g} ms"
+
+
 def show(plan: Plan, tallies: dict[str, NodeTally], seconds: float) -> None:
     """What happened."""
-    first, last = plan.ends
     print(
         f"{plan.nodes} processes, {plan.messages:,} messages each, engine {plan.engine}, seed "
         f"{plan.seed}: {seconds:.1f} s"
     )
-    print(
-        f"they talk over tcp on this machine; between {first} and {last} everything is held back "
-        f"for {SLOW_MS:g} ms"
-    )
+    print(f"they talk over tcp on this machine; {slowness(plan)}")
     print(f"\n{table(tallies)}")
     sent = sum(node.sent for node in tallies.values())
     if sent:

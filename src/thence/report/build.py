@@ -49,12 +49,16 @@ def build_lab(lab: Lab, metrics: Path, out: Path, *, progress: Progress | None =
 
 
 def build_runs(
-    metrics: Path, out: Path, *, checked: Checked | None = None, progress: Progress | None = None
-) -> Built:
-    """The report of runs that are no lab's, from tables that were measured of them."""
+    metrics: Path, out: Path, *, checked: Checked | None = None, about: str = "",
+    progress: Progress | None = None,
+) -> Built:  # fmt: skip
+    """The report of runs that are no lab's, from tables that were measured of them.
+
+    ``checked``: what a check of their logs said.  ``about``: what a reader should know of them.
+    """
     tables = Tables(metrics)
     figures = prepare(out)
-    page = RunsPage(tables, figures, checked, progress)
+    page = RunsPage(tables, figures, checked, about, progress)
     text = page.render()
     facts = {
         "kind": "runs",

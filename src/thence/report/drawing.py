@@ -32,6 +32,7 @@ PNG_DPI: Final = 144
 SALT: Final = "thence"
 
 RC: Final[Any] = {  # matplotlib's type is a literal of every name that there is
+    "axes.axisbelow": True,
     "axes.edgecolor": INK,
     "axes.grid": True,
     "axes.labelcolor": INK,

@@ -30,10 +30,12 @@ from thence.report.pages import picture, render
 from thence.report.panels import LATENCY_TOLERANCE, Drawn, Panel
 from thence.report.ratios import RatioRow, ratios
 from thence.report.thesis import SIZE, Published, published
-from thence.report.units import interval, listed, number, shown
+from thence.report.units import interval, listed, number, reach, shown
 
 Progress = Callable[[str, int, int], None]
 STATUSES: Final = (REPRODUCED, IN_PART, NOT_REPRODUCED, NOT_MEASURED)
+HEADLINE: Final = ("28a", "30a", "30b", "32a", "33a", "34b", "36b")
+"""The panels whose numbers the page begins with."""
 KINDS: Final = {"metadata": "Metadata", "memory": "Memory", "latency": "Latency"}
 
 
@@ -122,6 +124,7 @@ class LabPage:
             variants=self._variants(style),
             runs=self._runs(),
             findings=self.findings,
+            headline=self._headline(),
             tallies=self._tallies(),
             claims=[self._claim(claim) for claim in CLAIMS.values()],
             statuses=STATUSES,
@@ -171,9 +174,37 @@ class LabPage:
         unit = drawn.panel.quantity.unit
         points = self.evidence.by_engine(drawn.panel.name, stated.engine)
         values = [point.p50 for setting, point in points.items() if setting[0] == SIZE]
-        ours = sorted(value for value in values if value is not None)
-        texts = list(dict.fromkeys(shown(value, unit) for value in ours[:1] + ours[-1:]))
-        return {"stated": stated, "ours": " to ".join(texts) or "not measured"}
+        return {"stated": stated, "ours": reach(values, unit) if values else "not measured"}
+
+    def _headline(self) -> dict[str, Any]:
+        """The main numbers at the largest size that all of the compared were run with."""
+        compared = [each for each in self.variants if each.role != "none"]
+        rows = []
+        for name in HEADLINE:
+            drawn = self.evidence.panel(name)
+            shared = [each for each in compared if drawn.points[each.name]]
+            if not shared:
+                continue
+            sizes = [
+                {size for (size, _), point in drawn.points[each.name].items() if point.count}
+                for each in shared
+            ]
+            common = set.intersection(*sizes)
+            if common:
+                unit = drawn.panel.quantity.unit
+                cells = [
+                    reach(
+                        (
+                            point.p50
+                            for (size, _), point in drawn.points[each.name].items()
+                            if size == max(common)
+                        ),
+                        unit,
+                    )
+                    for each in compared
+                ]
+                rows.append({"panel": drawn.panel, "size": max(common), "cells": cells})
+        return {"names": [each.name for each in compared], "rows": rows}
 
     def _numbers(self, drawn: Drawn) -> dict[str, Any]:
         unit = drawn.panel.quantity.unit

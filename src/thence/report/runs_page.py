@@ -50,11 +50,13 @@ class RunsPage:
     """Makes the page of some runs."""
 
     def __init__(
-        self, tables: Tables, folder: Path, checked: Checked | None, progress: Progress | None
-    ) -> None:
+        self, tables: Tables, folder: Path, checked: Checked | None, about: str,
+        progress: Progress | None,
+    ) -> None:  # fmt: skip
         self.tables = tables
         self._folder = folder
         self._checked = checked
+        self._about = about
         self._progress = progress
         self.runs = sorted(tables.runs, key=lambda run: run.run)
         logs: dict[str, list[Log]] = {}
@@ -73,12 +75,26 @@ class RunsPage:
         share = f" ({held / deliveries:.1%})" if deliveries else ""
         told = [
             f"{messages:,} messages were sent and {deliveries:,} deliveries made; {held:,} of "
-            f"them{share} had to wait for a message that precedes them."
+            f"them{share} had to wait for a message that precedes them.",
+            *self._times(),
         ]
         if self._checked is not None:
             where = f" {self._checked.where}" if self._checked.where else ""
             told.append(f"The check of causality{where}: {self._checked.text}.")
         return told
+
+    def _times(self) -> list[str]:
+        """How long things took, of a single run."""
+        if len(self.numbers) > 1 or self.numbers[0].delay_us_p50 is None:
+            return []
+        run = self.numbers[0]
+        text = (
+            f"Half of the deliveries came within {shown(run.delay_us_p50, 'us')} of the arrival, "
+            f"99 of 100 within {shown(run.delay_us_p99, 'us')}"
+        )
+        if run.lag_us_p50 is None:
+            return [f"{text}."]
+        return [f"{text}; half of all messages were stable within {shown(run.lag_us_p50, 'us')}."]
 
     def render(self) -> str:
         """Draw everything and put it together."""
@@ -98,6 +114,7 @@ class RunsPage:
         return render(
             "runs.html",
             title=title,
+            about=self._about,
             summary=self.summary,
             checked=self._checked,
             runs=runs,

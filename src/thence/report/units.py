@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Final, Literal
 
 Unit = Literal["entries", "bytes", "us"]
@@ -33,6 +34,18 @@ def number(value: float) -> str:
 def interval(ms: float | None) -> str:
     """A send interval."""
     return "any interval" if ms is None else f"{ms:g} ms"
+
+
+def every(ms: float | None) -> str:
+    """How often nodes send."""
+    return "at any interval" if ms is None else f"every {interval(ms)}"
+
+
+def reach(values: Iterable[float | None], unit: Unit) -> str:
+    """From the least to the greatest of some values; one if they look the same."""
+    found = sorted(value for value in values if value is not None)
+    texts = dict.fromkeys(shown(value, unit) for value in found[:1] + found[-1:])
+    return " to ".join(texts) or "–"
 
 
 def listed(words: list[str]) -> str:

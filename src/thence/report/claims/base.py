@@ -15,7 +15,7 @@ import msgspec
 from thence.report.evidence import Evidence
 from thence.report.panels import FEW, Point, Setting, order
 from thence.report.thesis import SIZE
-from thence.report.units import Unit, interval, listed, number, shown
+from thence.report.units import Unit, every, listed, number, shown
 
 Status = Literal["reproduced", "in part", "not reproduced", "not measured"]
 REPRODUCED: Final = "reproduced"
@@ -124,7 +124,7 @@ def _part(
     if few:
         text += f" (fewer than {FEW} observations of {listed(sorted(set(few)))})"
     values = tuple(point.p50 or 0.0 for point in at.values())
-    return Part(f"{setting[0]} nodes, {interval(setting[1])}", holds, text, values)
+    return Part(every(setting[1]), holds, text, values)
 
 
 def status_of(parts: Sequence[Part]) -> Status:
@@ -139,7 +139,7 @@ def _concluded(parts: list[Part]) -> Verdict:
     if status == IN_PART:
         good = [part.where for part in parts if part.holds]
         bad = [part.where for part in parts if not part.holds]
-        reason = f"It holds with {listed(good)}, not with {listed(bad)}."
+        reason = f"It holds with a message {listed(good)}, not {listed(bad)}."
     return Verdict(status=status, parts=tuple(parts), reason=reason)
 
 
@@ -247,7 +247,9 @@ def grows_faster(panel: str, slow: str, fast: str) -> Judge:
                 f"{number(growth[engine])} times"
                 for engine, (low, high) in ends.items()
             )
-            where = f"{sizes[0]} to {SIZE} nodes, {interval(interval_ms)}"
+            where = f"{sizes[0]} to {SIZE} nodes"
+            if interval_ms is not None:
+                where += f", {every(interval_ms)}"
             holds = growth[fast] > growth[slow]
             parts.append(Part(where, holds, told, (growth[slow], growth[fast])))
         if parts:

@@ -26,12 +26,7 @@ def costs(panel: str, *engines: str) -> Callable[[Evidence], str]:
         if not common:
             return "CPU times of the engines were not recorded, so the cause cannot be shown."
         size = max(common)
-        told = ", ".join(
-            f"{shown(max(found[engine][size]), 'us')} of {engine}" for engine in engines
-        )
-        return (
-            "Here latency is the CPU time of the engine, interpreted Python, beside the wait in "
-            f"virtual time: a delivery among {size} nodes takes {told} at most."
-        )
+        told = ", ".join(f"{engine} {shown(max(found[engine][size]), 'us')}" for engine in engines)
+        return f"CPU time per delivery among {size} nodes, at most: {told}."
 
     return because

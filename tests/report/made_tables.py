@@ -13,6 +13,10 @@ from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
+import pytest
+
+from thence.report.drawing import Picture
+from thence.report.panels import Drawn
 
 SIZES = (4, 8, 16, 32, 64, 128)
 INTERVALS = (10.0, 100.0, 1000.0)
@@ -183,6 +187,17 @@ def make_lab(
     }  # fmt: skip
     (folder / "lab.json").write_text(json.dumps({**lab, **changed}))
     return folder
+
+
+def draw_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Have pages of a lab made with empty pictures, which take no time."""
+
+    def draw(drawn: Drawn, looks: object, stated: object, folder: Path) -> Picture:
+        for suffix in ("svg", "png"):
+            (folder / f"{drawn.panel.name}.{suffix}").write_text("")
+        return Picture(drawn.panel.name, "<svg></svg>")
+
+    monkeypatch.setattr("thence.report.lab_page.draw_panel", draw)
 
 
 def write(folder: Path, found: Sequence[Row], schema: pa.Schema) -> None:

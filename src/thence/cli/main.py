@@ -56,6 +56,7 @@ COMMANDS: Final[dict[str, Command]] = {
     "ingest": Command("thence.cli.ingest:command", "Turn logs into a table that Spark can query"),
     "metrics": Command("thence.cli.metrics:command", "List the metrics, or measure traces"),
     "report": Command("thence.cli.report:command", "Draw what runs cost, on one page"),
+    "lab": Command("thence.cli.lab:command", "Run experiments from files, check them, report"),
     "status": Command("thence.cli.status:command", "Show what a running node says of itself"),
     "evict": Command("thence.cli.evict:command", "Have a group go on without one of its members"),
     "cert": Command("thence.cli.cert:command", "Make the certificates by which nodes are known"),

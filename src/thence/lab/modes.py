@@ -1,0 +1,63 @@
+"""The ways to carry a plan out, and one run as a process of its own.
+
+Each run has a process, so that no run measures what another left in memory, and so that the
+flagship is of the form that the variant asks for: a process has one.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Final
+
+import msgspec
+
+from thence.errors import ThenceError
+from thence.lab.orders import PURE_VARIABLE
+from thence.lab.plan import Mode, RunPlan
+from thence.lab.processes import Progress, ended_by_signals, run_processes
+from thence.lab.simulated import run_simulated
+
+EXIT_FAILED: Final = 1
+EXIT_INTERRUPTED: Final = 130
+
+MODES: Final[dict[Mode, Callable[[RunPlan, Path, Progress | None], None]]] = {
+    "simulated": run_simulated,
+    "processes": run_processes,
+}
+
+
+class Errand(msgspec.Struct, frozen=True, kw_only=True):
+    """What the process of a run reads from its standard input."""
+
+    mode: Mode
+    plan: RunPlan
+    folder: str
+
+
+def environ_of(plan: RunPlan) -> dict[str, str]:
+    """Of the process: it imports the flagship in the form that the variant asks for."""
+    found = dict(os.environ)
+    if plan.variant.form != "installed":
+        found.pop(PURE_VARIABLE, None)
+    return found | ({PURE_VARIABLE: "1"} if plan.variant.form == "interpreted" else {})
+
+
+def main() -> int:
+    """Carry out the errand; what is wrong is one sentence on stderr."""
+    errand = msgspec.json.decode(sys.stdin.buffer.read(), type=Errand)
+    try:
+        with ended_by_signals():
+            MODES[errand.mode](errand.plan, Path(errand.folder), None)
+    except ThenceError as error:
+        sys.stderr.write(f"{error}\n")
+        return EXIT_FAILED
+    except KeyboardInterrupt:
+        return EXIT_INTERRUPTED
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

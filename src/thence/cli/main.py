@@ -52,6 +52,7 @@ COMMANDS: Final[dict[str, Command]] = {
     "node": Command("thence.cli.node:command", "Run one member of a group", is_node=True),
     "chat": Command("thence.cli.chat:command", "Talk in a group, in the terminal", is_node=True),
     "simulate": Command("thence.cli.simulate:command", "Simulate a group from a seed, keep traces"),
+    "lab worker": Command("thence.cli.lab_worker:command", "Run nodes for a lab elsewhere"),
     "check": Command("thence.cli.check:command", "Check traces against the rules of causality"),
     "ingest": Command("thence.cli.ingest:command", "Turn logs into a table that Spark can query"),
     "metrics": Command("thence.cli.metrics:command", "List the metrics, or measure traces"),
@@ -140,10 +141,16 @@ def _dispatch(words: list[str]) -> int:
     if words[0] == "--version":
         print(f"thence {__version__}")
         return 0
-    name, *rest = words
+    name, rest = _split(words)
     if name not in COMMANDS:
         return _fail(_unknown(name), EXIT_UNUSABLE)
     return _run(name, _load(COMMANDS[name].target), rest)
+
+
+def _split(words: list[str]) -> tuple[str, list[str]]:
+    """The command, which may be of two words, and what follows."""
+    two = " ".join(words[:2])
+    return (two, words[2:]) if two in COMMANDS else (words[0], words[1:])
 
 
 def _run(name: str, function: Callable[..., Any], tokens: list[str]) -> int:

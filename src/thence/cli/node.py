@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import random
+import sys
 from collections.abc import Callable, Coroutine
 from typing import Annotated, Any
 
@@ -33,6 +35,7 @@ def command(
     payload_bytes: int = 64,
     seed: int | None = None,
     stop_after: float | None = None,
+    until_closed: Annotated[bool, Parameter(negative=())] = False,
     end: Annotated[bool | None, Parameter(negative="--no-end")] = None,
     **settings: Any,
 ) -> int:
@@ -58,6 +61,8 @@ def command(
         the longest.
     stop_after
         Seconds after which the node stops by itself.
+    until_closed
+        Stop at once when standard input ends: whoever started this node is gone.
     end
         Write at the end that the trace is complete: this node will not go on. The default without
         a journal.
@@ -70,6 +75,8 @@ def command(
 
     async def main(node: Node, stop: Stop) -> int:
         chance = None if seed is None else random.Random(f"{seed} {config.name}")
+        if until_closed:
+            _watch_input(stop)
 
         def work(group: Group, sent: int) -> Coroutine[Any, Any, None]:
             return _work(group, send - sent, interval_ms / 1000, payload_bytes, chance)
@@ -93,6 +100,18 @@ def command(
         return 0
 
     return run(config, main, end)
+
+
+def _watch_input(stop: Stop) -> None:
+    loop, number = asyncio.get_running_loop(), sys.stdin.fileno()
+
+    def look() -> None:
+        if not os.read(number, 4096):
+            loop.remove_reader(number)
+            stop()
+            stop()
+
+    loop.add_reader(number, look)
 
 
 async def _until_told(stop: Stop, stop_after: float | None) -> None:

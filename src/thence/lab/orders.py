@@ -16,9 +16,11 @@ import msgspec
 from thence.config import SETTINGS
 from thence.config.node import MS_MAX
 from thence.config.settings import CONFIG_VARIABLE
+from thence.config.values import is_loopback
 from thence.engine.registry import ENGINES
 from thence.errors import UnusableInputError
 from thence.lab.plan import Form, RunPlan
+from thence.transport.base import Url
 
 NODES_MAX: Final = 64
 """Of one machine: each is a process."""
@@ -26,8 +28,6 @@ NODES_PER_CORE: Final = 8
 """With more, nodes wait for a processor and not for messages: times tell little then."""
 SAMPLE_MS_MIN: Final = 10.0
 """A real node must not spend its time with counting what it holds."""
-ORPHAN_S: Final = 3600
-"""A node stops by itself after this, should nobody be left to stop it."""
 NEVER_MS: Final = float(MS_MAX)
 PURE_VARIABLE: Final = "THENCE_PURE"
 
@@ -108,7 +108,9 @@ class GroupOrders(msgspec.Struct, frozen=True, kw_only=True):
         words = ["--name", name, "--group", self.group, "--engine", self.engine]
         words += ["--trace", f"{trace}", "--trace-sample-s", f"{self.sample_ms / 1000:g}"]
         words += ["--listen", listen or addresses[name], "--status", status]
-        words += ["--log-level", "warning", "--stop-after", f"{ORPHAN_S}"]
+        if any(not is_loopback(Url.parse(url).host) for url in addresses.values()):
+            words += ["--allow-remote"]
+        words += ["--log-level", "warning"]
         for peer, url in addresses.items():
             if peer != name:
                 words += ["--peer", f"{peer}={url}"]

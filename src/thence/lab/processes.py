@@ -20,7 +20,7 @@ from typing import Final
 import msgspec
 
 from thence.client.station import run_info
-from thence.errors import ThenceError, UnreachableError
+from thence.errors import LocalProtocolError, ThenceError, UnreachableError
 from thence.lab.orders import GroupOrders, check_size, orders_of
 from thence.lab.plan import Mode, RunPlan
 from thence.lab.watch import Counts, Watch
@@ -100,6 +100,8 @@ class Crew:
         self._orders = orders
         self._children: list[Child] = []
         self._folder = Path(tempfile.mkdtemp(prefix="thence-nodes-"))
+        self._lock = threading.Lock()
+        self._is_over = False
 
     def __enter__(self) -> Crew:
         return self
@@ -114,8 +116,11 @@ class Crew:
         (page,) = free_ports(1)
         status = f"{LOOPBACK}:{page}"
         flags = self._orders.flags(name, addresses, status, trace, listen)
-        log = self._folder / f"{len(self._children)}.log"
-        self._children.append(Child(name, flags, page, log, self._orders.environ()))
+        with self._lock:  # another thread may end everything at this moment
+            if self._is_over:
+                raise LocalProtocolError(f"{name} is to start after the end of its group")
+            log = self._folder / f"{len(self._children)}.log"
+            self._children.append(Child(name, flags, page, log, self._orders.environ()))
 
     def counts(self) -> dict[str, Counts]:
         """How far the nodes are that answer; ThenceError if one has ended."""
@@ -131,6 +136,8 @@ class Crew:
 
     def end(self) -> None:
         """End what is left; may be called again."""
+        with self._lock:
+            self._is_over = True
         end_all(self._children)
         shutil.rmtree(self._folder, ignore_errors=True)
 
@@ -146,9 +153,10 @@ class Child:
         self._log = log
         with log.open("wb") as file:
             # A session of its own: Ctrl-C reaches whoever started it alone, who then ends all.
+            # The pipe ends with whoever started it, however that happens, and so does the node.
             self.process = subprocess.Popen(
-                [sys.executable, "-m", "thence", "node", *flags],
-                stdin=subprocess.DEVNULL, stdout=file, stderr=file, env=environ,
+                [sys.executable, "-m", "thence", "node", "--until-closed", *flags],
+                stdin=subprocess.PIPE, stdout=file, stderr=file, env=environ,
                 start_new_session=True,
             )  # fmt: skip
 
@@ -174,6 +182,11 @@ class Child:
         if code:
             raise self._error(f"ended with exit code {code}")
 
+    def let_go(self) -> None:
+        """Close its pipe."""
+        if self.process.stdin is not None:
+            self.process.stdin.close()
+
     def _error(self, what: str) -> ThenceError:
         said = self._log.read_text(errors="replace").strip().splitlines()
         last = f"; it said: {said[-1]}" if said else ""
@@ -192,6 +205,8 @@ def end_all(children: Sequence[Child]) -> None:
         except subprocess.TimeoutExpired:
             child.process.kill()
             child.process.wait()
+        finally:
+            child.let_go()
 
 
 @contextlib.contextmanager

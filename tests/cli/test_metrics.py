@@ -48,7 +48,7 @@ def test_the_list_is_there_as_json(capsys: Capture):
     assert main(["metrics", "--json"]) == 0
     listed = json.loads(capsys.readouterr().out)
     assert [one["name"] for one in listed] == list(METRICS)
-    assert listed[0]["series"] == {"dots": "dots", "bytes": "bytes"}
+    assert listed[0]["series"] == {"dots": "dots", "entries": "entries", "bytes": "bytes"}
 
 
 @pytest.mark.usefixtures("no_spark")

@@ -11,7 +11,7 @@ from thence.trace.record import Record, RunInfo
 
 Group = tuple[Any, ...]
 Observation = tuple[str, str | None, int | None, float]  # series, node, bucket, value
-ABOUT = ("engine", "stability", "group_size", "interval_ms", "experiment")
+ABOUT = ("engine", "variant", "stability", "group_size", "interval_ms", "experiment")
 
 
 class Measured(NamedTuple):
@@ -30,6 +30,7 @@ class Measured(NamedTuple):
     def about(self) -> Row:
         return {
             "engine": self.info.engine,
+            "variant": self.info.scenario.get("variant", self.info.engine),
             "stability": self.info.stability,
             "group_size": len(self.brute.members),
             "interval_ms": self.info.scenario.get("interval_ms"),
@@ -52,6 +53,9 @@ def per_row(run: Measured, name: str) -> Iterator[tuple[str, str, float | None]]
         node = row["node"]
         if name == "metadata":
             yield "dots", node, row["context_dots"]
+            if row["context_dots"] is not None:
+                vectors = run.info.vectors * len(run.brute.members)
+                yield "entries", node, vectors or row["context_dots"]
             yield "bytes", node, row["bytes"]
         elif name == "delivery_delay":
             yield "delay", node, minus(row, "t_deliver", "t_receive")
@@ -60,6 +64,8 @@ def per_row(run: Measured, name: str) -> Iterator[tuple[str, str, float | None]]
             yield "all", node, latency
             if row["had_to_wait"]:
                 yield "waited", node, latency
+                if node in run.info.scenario.get("slow_nodes", ()):
+                    yield "slow_waited", node, latency
         elif name == "noncausal_stability":
             yield "latency", node, minus(row, "t_stable", "completing_receive")
         elif name == "stability_lag":
@@ -131,10 +137,10 @@ def levels(run: Measured, observation: Observation) -> Iterator[Group]:
     """(level, run, node, bucket, about the run...) of the groups that it belongs to."""
     _, node, bucket, _ = observation
     about = tuple(run.about[name] for name in ABOUT)
-    engine, stability, size, interval, experiment = about
-    yield ("engine", None, None, None, engine, stability, None, None, None)
-    yield ("size", None, None, None, engine, stability, size, None, None)
-    yield ("interval", None, None, None, engine, stability, size, interval, None)
+    engine, variant, stability, size, interval, experiment = about
+    yield ("engine", None, None, None, engine, variant, stability, None, None, None)
+    yield ("size", None, None, None, engine, variant, stability, size, None, None)
+    yield ("interval", None, None, None, engine, variant, stability, size, interval, None)
     if experiment is not None:
         yield ("experiment", None, None, None, *about)
     yield ("run", run.info.run, None, None, *about)
@@ -146,7 +152,7 @@ def levels(run: Measured, observation: Observation) -> Iterator[Group]:
 
 def summary(values: list[float]) -> Row:
     values = sorted(values)
-    shares = {"p50": 0.5, "p90": 0.9, "p99": 0.99, "p999": 0.999}
+    shares = {"p25": 0.25, "p50": 0.5, "p75": 0.75, "p90": 0.9, "p99": 0.99, "p999": 0.999}
     return {
         "count": len(values),
         "mean": sum(values) / len(values),

@@ -36,6 +36,18 @@ def clock_of(info: RunInfo) -> str | None:
     return COMMON if says_so else None
 
 
+def slow_nodes_of(info: RunInfo) -> list[str]:
+    """The ends of the slow link, as run.json says."""
+    named: Any = info.scenario.get("slow_nodes")
+    return [name for name in named if isinstance(name, str)] if isinstance(named, list) else []
+
+
+def _word(info: RunInfo, name: str) -> str | None:
+    """A text of the scenario."""
+    found = info.scenario.get(name)
+    return found if isinstance(found, str) else None
+
+
 # When things were.
 
 
@@ -136,6 +148,7 @@ def _about_log(facts: Facts, log: Log, times: Times) -> dict[str, Any]:
         "phantoms": len(log.index.phantom_at),
         "samples": len(_sampled(log)),
         "span_us": None if span is None else span[1] - span[0],
+        "slow": facts.run.numbering.names[log.index.node] in slow_nodes_of(info),
         "guarantee": info.guarantee,
         "tags": info.tags,
         "stability": info.stability,
@@ -177,19 +190,23 @@ def rows_of_run(
 
 def _about_run(info: RunInfo, members: int, events: int, times: Sequence[Times]) -> dict[str, Any]:
     interval: Any = info.scenario.get("interval_ms")
-    experiment = info.scenario.get("experiment")
     is_number = isinstance(interval, int | float) and not isinstance(interval, bool)
     clock = clock_of(info)
     return {
         "run": info.run,
         "engine": info.engine,
+        "variant": _word(info, "variant") or info.engine,
+        "role": _word(info, "role"),
+        "form": _word(info, "form"),
+        "vectors": info.vectors,
+        "slow_nodes": slow_nodes_of(info),
         "guarantee": info.guarantee,
         "tags": info.tags,
         "stability": info.stability,
         "complete": info.complete,
         "group_size": members,
         "interval_ms": float(interval) if is_number else None,
-        "experiment": experiment if isinstance(experiment, str) else None,
+        "experiment": _word(info, "experiment"),
         "clock": clock,
         "scenario": msgspec.json.encode(info.scenario).decode(),
         "events": events,

@@ -27,6 +27,11 @@ TABLES: Final[dict[str, dict[str, str]]] = {
     "runs": {
         "run": "string",
         "engine": "string",
+        "variant": "string",  # the engine with its options; the engine's name without any
+        "role": "string",  # what it is compared as
+        "form": "string",  # interpreted, compiled, ...
+        "vectors": "bigint",  # that travel with a message
+        "slow_nodes": "array<string>",  # ends of the slow link
         "guarantee": "string",
         "tags": "string",
         "stability": "boolean",  # whether the engine computes it
@@ -52,6 +57,7 @@ TABLES: Final[dict[str, dict[str, str]]] = {
         "phantoms": "bigint",
         "samples": "bigint",  # with words
         "span_us": "bigint",
+        "slow": "boolean",  # an end of the slow link
         "guarantee": "string",  # these four are those of the run
         "tags": "string",
         "stability": "boolean",
@@ -99,6 +105,7 @@ _ARROW_TYPES: Final = {
     "int": pa.int32(),
     "bigint": pa.int64(),
     "double": pa.float64(),
+    "array<string>": pa.list_(pa.string()),
 }
 ARROW: Final = {
     name: pa.schema([(column, _ARROW_TYPES[kind]) for column, kind in columns.items()])
@@ -152,13 +159,13 @@ class Metric(msgspec.Struct, frozen=True, kw_only=True):
         return ", ".join(dict.fromkeys(series.unit for series in self.series))
 
 
-ABOUT_RUN: Final = ("engine", "stability", "group_size", "interval_ms", "experiment")
+ABOUT_RUN: Final = ("engine", "variant", "stability", "group_size", "interval_ms", "experiment")
 """What is known of a run that its rows carry."""
 LEVELS: Final[dict[str, tuple[str, ...]]] = {
-    # Whether stability was computed always counts: that is another algorithm.
-    "engine": ("engine", "stability"),
-    "size": ("engine", "stability", "group_size"),
-    "interval": ("engine", "stability", "group_size", "interval_ms"),
+    # Variant and whether stability was computed always count: those are other algorithms.
+    "engine": ABOUT_RUN[:3],
+    "size": ABOUT_RUN[:4],
+    "interval": ABOUT_RUN[:5],
     "experiment": ABOUT_RUN,
     "run": (*ABOUT_RUN, "run"),
     "node": (*ABOUT_RUN, "run", "node"),
@@ -168,7 +175,9 @@ LEVELS: Final[dict[str, tuple[str, ...]]] = {
 OF_RUNS: Final = ("engine", "size", "interval", "experiment", "run")
 OF_LOGS: Final = (*OF_RUNS, "node")
 OVER_TIME: Final = (*OF_LOGS, "time")
-PERCENTILES: Final = {"p50": 0.5, "p90": 0.9, "p99": 0.99, "p999": 0.999}
+PERCENTILES: Final = {
+    "p25": 0.25, "p50": 0.5, "p75": 0.75, "p90": 0.9, "p99": 0.99, "p999": 0.999,
+}  # fmt: skip
 _KEYS: Final = ("series", *ABOUT_RUN, "run", "node", "bucket_us")
 _OPTIONAL: Final = (("node", "string"), ("bucket_us", "bigint"))
 _DIVIDES: Final = {"node": "node", "time": "bucket_us", "experiment": "experiment"}

@@ -17,11 +17,18 @@ from thence.pipeline.metrics.base import (
     summarise,
 )
 
+_UNTAGGED = ("tags = 'none'", "contexts say nothing in this run (tags none)")
 SERIES = (
     Series(
         name="dots",
         unit="dots",
-        lacks=(("tags = 'none'", "contexts say nothing in this run (tags none)"),),
+        lacks=(_UNTAGGED,),
+        otherwise="nothing was sent",
+    ),
+    Series(
+        name="entries",
+        unit="entries",
+        lacks=(_UNTAGGED,),
         otherwise="nothing was sent",
     ),
     Series(
@@ -35,13 +42,22 @@ SERIES = (
 
 def compute(frames: Frames) -> DataFrame:
     """By sender, over the messages it sent."""
-    values = {"dots": F.col("context_dots"), "bytes": F.col("bytes")}
-    return summarise(frames, SERIES, observed(frames.latency, values), frames.logs)
+    vectors = frames.runs.select("run", F.expr("vectors * group_size").alias("vector_entries"))
+    sent = frames.latency.join(F.broadcast(vectors), "run")
+    entries = F.when(F.col("vector_entries") > 0, F.col("vector_entries"))
+    values = {
+        "dots": F.col("context_dots"),
+        "entries": F.when(
+            F.col("context_dots").isNotNull(), F.coalesce(entries, F.col("context_dots"))
+        ),
+        "bytes": F.col("bytes"),
+    }
+    return summarise(frames, SERIES, observed(sent, values), frames.logs)
 
 
 METRIC = Metric(
     name="metadata",
-    description="dots in the context of a message, and bytes of dot and context on the wire",
+    description="dots in the context of a message; entries and bytes that travel with it",
     series=SERIES,
     compute=compute,
 )

@@ -37,14 +37,23 @@ SERIES = (
         lacks=_LACKS,
         otherwise="no message has its records and those of its past",
     ),
+    Series(
+        name="slow_waited",
+        unit="us",
+        lacks=(("not slow", "not an end of a slow link"), *_LACKS),
+        otherwise="no message had to wait that has its records and those of its past",
+    ),
 )
 
 
 def compute(frames: Frames) -> DataFrame:
     """``waited``: over messages of whose past something arrived after them, as in the thesis."""
     latency = F.expr("t_ready - latest_receive")
-    values = {"waited": F.when(F.col("had_to_wait"), latency), "all": latency}
-    return summarise(frames, SERIES, observed(frames.latency, values), frames.logs)
+    waited = F.when(F.col("had_to_wait"), latency)
+    values = {"waited": waited, "all": latency, "slow_waited": F.when(F.col("slow"), waited)}
+    ends = frames.logs.select("run", "node", "slow")
+    rows = frames.latency.join(F.broadcast(ends), ["run", "node"])
+    return summarise(frames, SERIES, observed(rows, values), frames.logs)
 
 
 METRIC = Metric(

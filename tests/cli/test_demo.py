@@ -51,6 +51,10 @@ def test_it_runs_checks_and_shows_every_engine(engine: str, tmp_path: Path, caps
         assert [row[6] for row in table.values()] == ["90"] * 3
     assert main(["check", "--local", str(out)]) == 0
     assert (out / "demo" / "run.closed").exists()
+    page = out / "report" / "index.html"
+    assert text.splitlines()[-1] == f"report: {page}"
+    assert "The check of causality on Spark: 1 run, " in page.read_text(encoding="utf-8")
+    assert "found: Half of the deliveries came within " in text
     assert not running(str(out))
 
 
@@ -62,7 +66,34 @@ def test_the_usual_folder_is_replaced(
         assert main(["demo", "--nodes", "2", "--messages", "5", "--seed", seed]) == 0
     assert main(["check", "thence-demo"]) == 0
     assert "--messages 5 --engine tagged --seed 2" in Path("thence-demo/demo/run.json").read_text()
+    page = Path("thence-demo/report/index.html").read_text(encoding="utf-8")
+    assert "--messages 5 --engine tagged --seed 2" in page
     capsys.readouterr()
+
+
+@pytest.mark.parametrize("name", ["metrics", "report"])
+def test_a_folder_of_somebody_else_beside_the_trace_is_refused(
+    name: str, tmp_path: Path, capsys: Capture
+):
+    mine = tmp_path / name / "mine"
+    mine.parent.mkdir()
+    mine.write_text("")
+    flags = ["--nodes", "2", "--messages", "5", "--out", str(tmp_path), "--overwrite"]
+    assert main(["demo", *flags]) == 2
+    assert "choose another folder" in capsys.readouterr().err
+    assert mine.exists()
+    assert not (tmp_path / "demo").exists()
+
+
+def test_an_old_report_does_not_stay_beside_a_new_trace(tmp_path: Path):
+    report = tmp_path / "report"
+    report.mkdir()
+    (report / "report.json").write_text('{"pictures": []}')
+    (report / "index.html").write_text("old")
+    (report / "mine").write_text("")
+    demo.clear(tmp_path, True)
+    assert not (report / "index.html").exists()
+    assert (report / "mine").exists()
 
 
 @pytest.mark.parametrize("words", [[], ["--overwrite"]])

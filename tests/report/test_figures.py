@@ -147,8 +147,10 @@ def test_experiments_of_others_get_a_figure_each(tmp_path: Path):
         return usual(row | {"experiment": "exp3"})
 
     lab = make_lab(tmp_path, sizes=(4, 8), keep=rename, law=law)
-    (figure,) = other_figures(Tables(lab / "metrics"))
+    tables = Tables(lab / "metrics")
+    (figure,) = other_figures(tables, {})
     assert figure.title == "Experiment ../mine"
+    assert other_figures(tables, {"../mine": "Mine"})[0].title == "Mine"
     labels = [panel.title for panel in figure.panels]
     assert "Metadata held by a node, with stability" in labels
     assert all(re.fullmatch(r"other-1[a-l]", panel.name) for panel in figure.panels)

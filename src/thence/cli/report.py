@@ -72,8 +72,8 @@ def report_lab(folder: Path, out: Path, master: str | None, progress: Progress |
     """The report of a lab; its runs are measured if its tables are not those of all of them."""
     lab = read_lab(folder)
     metrics = folder / METRICS_FOLDER
-    runs = read_summary(metrics).runs
-    if not are_usable(metrics) or (lab.runs is not None and lab.runs != runs):
+    # There may be more than those of the last call: a lab keeps runs.
+    if not are_usable(metrics) or read_summary(metrics).runs < (lab.runs or 0):
         measure_to([str(folder / RUNS_FOLDER)], metrics, master, progress)
     return build_lab(lab, metrics, out, progress=progress)
 

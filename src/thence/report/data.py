@@ -218,29 +218,34 @@ class LabFile(msgspec.Struct, frozen=True):
     text: str = ""
 
 
+class LabExperiment(msgspec.Struct, frozen=True):
+    """An experiment that was run."""
+
+    name: str
+    title: str = ""
+
+
 class Lab(msgspec.Struct, frozen=True, kw_only=True):
     """lab.json."""
 
     v: int = LAB_VERSION
     files: tuple[LabFile, ...] = ()
     variants: tuple[Variant, ...] = ()
-    command: str | list[str] = ""
+    experiments: tuple[LabExperiment, ...] = ()
+    command: str = ""
     machine: Mapping[str, Any] = {}
-    started: str | float | None = None
+    started: str | None = None
     seconds: float | None = None
     runs: int | None = None
     events: int | None = None
     check: Mapping[str, Any] = {}
     mode: str = ""
+    left_out: tuple[str, ...] = ()
+    """A sentence on each thing that was asked for and not done."""
 
     def of_role(self, role: str) -> list[Variant]:
         """The variants that have it."""
         return [variant for variant in self.variants if variant.role == role]
-
-    @property
-    def command_line(self) -> str:
-        """What was typed."""
-        return self.command if isinstance(self.command, str) else " ".join(self.command)
 
 
 def read_lab(folder: Path) -> Lab:

@@ -26,7 +26,7 @@ from thence.report.figures.base import Figure
 from thence.report.figures.draw import draw_panel
 from thence.report.figures.other import other_figures
 from thence.report.flagship import GOOD, Comparison, compare
-from thence.report.pages import picture, render
+from thence.report.pages import render
 from thence.report.panels import LATENCY_TOLERANCE, Drawn, Panel
 from thence.report.ratios import RatioRow, ratios
 from thence.report.thesis import SIZE, Published, published
@@ -68,7 +68,8 @@ class LabPage:
         self._progress = progress
         self.variants = lab.variants or variants_of(tables)
         self.evidence = Evidence(tables, self.variants)
-        self._figures = [*FIGURES.values(), *other_figures(tables)]
+        titles = {each.name: each.title for each in lab.experiments}
+        self._figures = [*FIGURES.values(), *other_figures(tables, titles)]
         self.findings = self._find()
         self.pictures: list[str] = []
 
@@ -150,7 +151,7 @@ class LabPage:
         }
         if not drawn.is_empty:
             shape = draw_panel(drawn, style, stated, self._folder)
-            found["svg"] = picture(shape.svg)
+            found["svg"] = shape.svg
             self.pictures.append(shape.name)
         if self._progress is not None:
             self._progress("drawing figures", len(self.pictures), total)

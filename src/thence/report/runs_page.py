@@ -10,7 +10,7 @@ import msgspec
 
 from thence.report.data import Log, Run, Tables
 from thence.report.drawing import Picture
-from thence.report.pages import picture, render
+from thence.report.pages import render
 from thence.report.run_figures import RUN_FIGURES
 from thence.report.units import shown
 
@@ -130,7 +130,7 @@ class RunsPage:
             drawn = figure.draw(self.tables, run, self._folder, f"run-{place + 1}-{name}")
             if isinstance(drawn, Picture):
                 self.pictures.append(drawn.name)
-                found.append({"figure": figure, "svg": picture(drawn.svg), "why": ""})
+                found.append({"figure": figure, "svg": drawn.svg, "why": ""})
             else:
                 found.append({"figure": figure, "svg": None, "why": drawn})
             if self._progress is not None:

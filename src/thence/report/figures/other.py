@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Final
 
 from thence.report.data import Tables
@@ -22,15 +22,18 @@ from thence.report.panels import (
 QUANTITIES: Final = (ENTRIES, MEMORY, DELIVERY, SLOW_DELIVERY, STABILITY, WORK)
 
 
-def other_figures(tables: Tables) -> list[Figure]:
-    """One for each experiment that no figure of the table is about, by name."""
+def other_figures(tables: Tables, titles: Mapping[str, str]) -> list[Figure]:
+    """One for each experiment that no figure of the table is about, by name.
+
+    ``titles``: what their authors call them.
+    """
     drawn = {name for panel in PANELS.values() for name in panel.experiments}
     names = sorted({run.experiment for run in tables.runs if run.experiment} - drawn)
     return [
         Figure(
             name=f"other_{number}",
             number="",
-            title=f"Experiment {name}",
+            title=titles.get(name) or f"Experiment {name}",
             asks="Not in the thesis: the same quantities for an experiment of another kind.",
             panels=tuple(_panels(tables, name, number)),
         )

@@ -93,6 +93,14 @@ def test_a_field_of_the_wrong_type_is_refused(message: Message | Phantom):
     assert len(out.deliver) == 1
 
 
+def test_a_mistake_of_the_engine_is_not_blamed_on_the_peer():
+    _, engine, out = node()
+    engine.delivered[1] = "broken"  # type: ignore[call-overload]
+    with pytest.raises(TypeError):
+        engine.receive(1, Message(1, 1, (), b""), out)
+    assert not out.reject
+
+
 def test_an_unprintable_stream_is_refused():
     _, engine, out = node()
     engine.receive(1, Message(1, 1, (), b"", Aside("\n")), out)

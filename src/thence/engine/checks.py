@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from typing import Final
 
+import msgspec
+
 from thence.causal.dot import SEQ_BITS, SEQ_MAX
 from thence.engine.reject import (
     BAD_CONTEXT,
@@ -20,10 +22,27 @@ from thence.engine.reject import (
     TOO_LARGE,
     UNSENT_OWN_DOT,
 )
-from thence.message import PAYLOAD_BYTES_MAX, STREAM_CHARS_MAX, Aside, Message, Phantom, StreamDot
+from thence.message import (
+    PAYLOAD_BYTES_MAX,
+    STREAM_CHARS_MAX,
+    Aside,
+    Message,
+    Phantom,
+    StreamDot,
+    WireMessage,
+)
 
 Fault = tuple[str, str]
 STREAM_DOTS_MAX: Final = 1024
+
+
+def has_its_types(message: WireMessage) -> bool:
+    """Whether its fields are what they are declared to be.  Slow: for what went wrong already."""
+    try:
+        plain = msgspec.to_builtins(message, builtin_types=(bytes,))
+        return bool(msgspec.convert(plain, type(message)) == message)
+    except (msgspec.MsgspecError, TypeError, OverflowError):
+        return False
 
 
 def message_fault(

@@ -36,6 +36,7 @@ from thence.engine.base import EngineOptions, EngineSpec
 from thence.engine.checks import (
     aside_fault,
     context_fault,
+    has_its_types,
     message_fault,
     phantom_fault,
     unsent_fault,
@@ -95,6 +96,8 @@ class Tagged(Delivery):
         try:
             self._take(peer, message, out)
         except TypeError as error:  # met before anything changes; the codec lets none through
+            if has_its_types(message):
+                raise  # no fault of the peer
             out.reject.append(Reject(peer, WRONG_KIND, f"a field of the wrong type: {error}"))
 
     def _take(self, peer: int, message: WireMessage, out: Effects) -> None:

@@ -27,6 +27,7 @@ COMPILED = (
     "thence.engine.outgoing",
     "thence.engine.frontier",
     "thence.engine.stability",
+    "thence.engine.at_once",
     "thence.engine.delivery",
     "thence.engine.tagger",
     "thence.engine.tagged",

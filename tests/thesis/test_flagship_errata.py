@@ -195,15 +195,15 @@ MISTAKES = (
         (
             (
                 "stability",
-                "                if not newest:\n                    del self.phantoms[j]\n",
-                "                if not newest:\n                    del self.phantoms[j]\n"
-                "            else:\n                del self.phantoms[j]\n",
+                "            if not newest:\n                del self.phantoms[j]\n",
+                "            if not newest:\n                del self.phantoms[j]\n"
+                "        else:\n            del self.phantoms[j]\n",
             ),
         ),
     ),
     Mistake(
         "5.4: a phantom that is early by what it names is dropped",
-        (("stability", "                if not newest:\n", "                if True:\n"),),
+        (("stability", "            if not newest:\n", "            if True:\n"),),
     ),
     Mistake(
         "5.4: a later phantom replaces the context of an earlier one",

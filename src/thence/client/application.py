@@ -491,10 +491,10 @@ class Application:
         return refused
 
     def _quiet(self, now: float) -> None:
-        """Something changed: look for stable messages if it then stays quiet."""
+        """Something changed: look for stable messages if it then stays quiet; at once if asked."""
         if self._flush_at is None and self.options.stability:
-            wait_s = self.unstable * FLUSH_S_PER_MESSAGE
-            self._flush_at = now + max(self._timing.idle_flush_ms / 1000, wait_s)
+            wait_s = max(self._timing.idle_flush_ms / 1000, self.unstable * FLUSH_S_PER_MESSAGE)
+            self._flush_at = now if self.options.stability_batch == 1 else now + wait_s
 
     def _us(self, now: float) -> int:
         return self._epoch_us + int(now * 1_000_000)

@@ -15,6 +15,7 @@ from heapq import heappop, heappush
 from thence.causal.dot import SEQ_BITS
 from thence.causal.members import Members
 from thence.engine.aside import TagAside
+from thence.engine.at_once import StabilityAtOnce
 from thence.engine.base import PENDING_PER_ORIGIN_MAX
 from thence.engine.chains import chain_tags
 from thence.engine.effects import Effects
@@ -42,7 +43,11 @@ class Delivery:
         self.members: Members = past.members
         self.slot = slot
         self.stability = stability
-        self.knowledge = Stability(past, stability, stability_batch, k)
+        self.knowledge: Stability
+        if stability and stability_batch == 1:
+            self.knowledge = StabilityAtOnce(past, slot, k)
+        else:
+            self.knowledge = Stability(past, stability, stability_batch, k)
         self.pending_max = max(1, pending_per_origin_max)
         self.rows = past.rows
         self.delivered: list[int] = []

@@ -114,6 +114,9 @@ class Stability:
                         before.know |= know
         if self.k:
             self._tell_k(log, out)
+            # Only what is still in the log can be told twice.
+            if len(self.k_told) > 2 * len(log) + PASS_MESSAGES_MIN:
+                self.k_told.intersection_update([tag.packed for tag in log])
         mask, wide, stable = self.mask, self.wide, out.stable
         unstable: list[Tag] = []
         for tag in log:
@@ -187,7 +190,7 @@ class Stability:
 
     def _next_pass(self) -> int:
         if self.batch == 1:
-            return 0
+            return 0  # StabilityAtOnce
         # Two ticks of the clock a message: its delivery and its stable event.
         return self.past.clock + 2 * (self.batch or max(PASS_MESSAGES_MIN, len(self.log)))
 
@@ -209,8 +212,8 @@ class Stability:
     def _lacks_wide(self, tag: Tag) -> bool:
         return tag.know1 & self.mask1 != self.mask1 or tag.know2 & self.mask2 != self.mask2
 
-    def _tell_k(self, log: list[Tag], out: Effects) -> None:
-        for tag in log:
+    def _tell_k(self, tags: list[Tag], out: Effects) -> None:
+        for tag in tags:
             k = self.k
             if tag.aside is not None and tag.aside.to:
                 if tag.aside.hollow:
@@ -219,23 +222,31 @@ class Stability:
             if tag.packed not in self.k_told and self.known_by(tag) >= k:
                 self.k_told.add(tag.packed)
                 out.k_stable.append(tag)
-        # Only what is still in the log can be told twice.
-        if len(self.k_told) > 2 * len(log) + PASS_MESSAGES_MIN:
-            self.k_told.intersection_update([tag.packed for tag in log])
 
     def _use_phantoms(self, delivered: list[int]) -> None:
         for j in sorted(self.phantoms):
-            n, newest = self.phantoms[j]
-            last = delivered[j] & SEQ_MAX
-            if n <= last and not self.past.hollows:
-                del self.phantoms[j]  # message n itself says more
-            elif n <= last + 1:
-                for k in sorted(newest):
-                    d = newest[k]
-                    if delivered[k] >= d:
-                        del newest[k]
-                        tag = self.past.rows[k].get(d)
-                        if tag is not None:
-                            tag.mark(j)
-                if not newest:
-                    del self.phantoms[j]
+            for tag in self._vouched(j, delivered):
+                tag.mark(j)
+
+    def _vouched(self, j: int, delivered: list[int]) -> list[Tag]:
+        """What the phantom of this member names and is here by now, if the phantom is usable; it
+        is not named again."""
+        known = self.phantoms.get(j)
+        found: list[Tag] = []
+        if known is None:
+            return found
+        n, newest = known
+        last = delivered[j] & SEQ_MAX
+        if n <= last and not self.past.hollows:
+            del self.phantoms[j]  # message n itself says more
+        elif n <= last + 1:
+            for k in sorted(newest):
+                d = newest[k]
+                if delivered[k] >= d:
+                    del newest[k]
+                    tag = self.past.rows[k].get(d)
+                    if tag is not None:
+                        found.append(tag)
+            if not newest:
+                del self.phantoms[j]
+        return found

@@ -279,6 +279,8 @@ class Tagged(Delivery):
             last = self.delivered[phantom.origin] & SEQ_MAX
             if phantom.seq > last or self.past.hollows:  # otherwise the message itself says more
                 self.knowledge.heard(phantom.origin, phantom.seq, phantom.context)
+                if self.knowledge.batch == 1:
+                    self.knowledge.look(self.delivered, out)
 
     def flush(self, out: Effects) -> None:
         """Find everything that is stable by now."""

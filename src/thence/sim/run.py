@@ -354,6 +354,10 @@ class _Run:
         cluster = self.cluster
         for _ in range(len(cluster.to_client[node])):
             cluster.client_take(node)
+        if self.options.engine_options.stability_batch == 1:
+            # Told at once: also what only this application had to take.
+            cluster.flush(node)
+            self._plan_looks(node)
         if cluster.to_middleware[node]:
             self._plan_middleware(node)
 

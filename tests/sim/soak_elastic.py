@@ -16,6 +16,7 @@ import hashlib
 import signal
 import sys
 import time
+import traceback
 from collections.abc import Iterable, Sequence
 from multiprocessing import TimeoutError as NothingYet
 from multiprocessing import get_context
@@ -121,6 +122,7 @@ def run_seed(seed: int, names: Sequence[str], with_digest: bool = False) -> Outc
             world = run_elastic(options_of(name, seed))
         except Broken as error:
             line = str(error).partition("\n")[0]
+            traceback.print_exc()  # it may be the only trace of what does not come again
             failures.append(Failure(name, seed, line))
             tally[name], digest = {"runs": 1, "failures": 1}, line
         else:

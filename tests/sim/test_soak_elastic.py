@@ -48,7 +48,7 @@ def test_a_state_of_other_runs_is_refused(tmp_path: Path, capsys: pytest.Capture
 
 
 def test_runs_that_fail_are_listed_and_the_others_go_on(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ):
     def fails(options: ElasticOptions) -> ElasticWorld:
         if options == options_of("leaves", 1):
@@ -57,6 +57,7 @@ def test_runs_that_fail_are_listed_and_the_others_go_on(
 
     monkeypatch.setattr(soak_elastic, "run_elastic", fails)
     assert soak_elastic.main(["--seeds", "0:3", *CLASSES]) == 1
-    printed = capsys.readouterr().out
+    printed, complaints = capfd.readouterr()
+    assert "in fails" in complaints, "where it went wrong"
     assert printed.splitlines()[-1] == "FAILED 'leaves', 1: this"
     assert [rows(printed)[name][:2] for name in ("pair", "leaves")] == [["3", "0"], ["3", "1"]]

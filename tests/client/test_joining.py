@@ -411,3 +411,29 @@ def test_the_time_for_the_state_begins_when_it_begins_to_come():
         await stop(b, a)
 
     run(main())
+
+
+def test_a_member_that_knows_nobody_any_more_asks_whom_its_operator_names(tmp_path: Path):
+    """All whom the journal of b knows have gone while it was down; c came later."""
+
+    async def main() -> None:
+        a = await found("a")
+        b = await joined("b", a, data=str(tmp_path))
+        await until(lambda: len(a.members) == 2)
+        await stop(b)  # with a journal it stays a member
+        a.evict("b", is_dead=True)
+        await until(lambda: a.members == ("a",))
+        c = await joined("c", a)
+        await a.leave()
+        await until(lambda: c.members == ("c",))
+        await stop(a)
+        again = Group(
+            "b", listen="mem://b", join="mem://c", membership=BRISK, timing=QUICK,
+            data=str(tmp_path),
+        )  # fmt: skip
+        await again.start()
+        again.on_event(lambda event: None)
+        await until(lambda: again.is_out)
+        await stop(c, again)
+
+    run(main())

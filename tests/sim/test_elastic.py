@@ -59,6 +59,8 @@ def test_a_run_is_the_same_again():
         ("restarts, everything", 51385),
         # What was to be sent again became stable meanwhile: the peer had it from another.
         ("loss", 87607),
+        # All whom a member knew had left while it was down: only its operator knew another.
+        ("shelves", 60936),
     ],
 )
 def test_runs_that_failed_once(name: str, seed: int):

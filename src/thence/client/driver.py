@@ -52,6 +52,9 @@ class Driver(Application):
     def met(self, peer: str) -> None:
         """A stranger opened the group."""
 
+    def ask(self, peer: str) -> None:
+        """A stranger is there whom the operator of this node named: it may know more."""
+
     def require_member(self) -> None:
         """``Removed`` if this node is no member any more."""
 

@@ -97,6 +97,7 @@ class Elastic(Away):
         self._resets: set[int] = set()
         self._is_changed = True
         self._met: set[str] = set()
+        self._asked: set[str] = set()  # strangers whom the operator named
         self._secret = secret
         self._views: dict[str, int] = {}
         """By name, the view that somebody said to be in."""
@@ -394,6 +395,11 @@ class Elastic(Away):
             self._met.add(peer)
             self.replies.append((peer, said.Installed(self.council.view)))
 
+    def ask(self, peer: str) -> None:
+        """A stranger whom the operator named.  Told this view, it answers with a later one."""
+        self._asked.add(peer)
+        self.met(peer)
+
     def complaints(self) -> list[tuple[str, str]]:
         """(peer, sentence) of those who may not come in, since the last call."""
         found, self.reception.complaints = self.reception.complaints, []
@@ -468,7 +474,7 @@ class Elastic(Away):
             self._views[peer] = max(number, self._views.get(peer, 0))
         if member is None or member.slot == self.slot:
             if isinstance(message, said.Installed) and message.value.num > view.num:
-                is_lost = self.is_out or self.council.is_minority
+                is_lost = self.is_out or self.council.is_minority or peer in self._asked
                 if is_believed(peer, message, self.group, self._secret, is_proved, is_lost):
                     self.council.install(message.value)
             elif number < view.num or not isinstance(message, said.Installed):

@@ -37,7 +37,8 @@ def is_believed(
 
     A certificate (``is_proved``) or the secret of the group proves that it may be one.  Where there
     is neither, nobody is needed while a quorum of this view answers, because that learns of every
-    later view; only a node without one has nobody else to ask (``is_lost``).
+    later view; only a node without one has nobody else to ask, and who asks whom its operator named
+    believes that one (``is_lost``).
     """
     if is_proved:
         return True

@@ -284,8 +284,11 @@ class Hub(Lobby):
             if address.node == said.node:
                 address.tries, address.due = 0, float("inf")
         self._notice("connected", said.node, link.connection.address)
+        is_contact = link.expected.startswith(CONTACT)
         for driver in self.drivers.values():
             self._open(link, driver)
+            if is_contact and driver.slot_of(said.node) is None:
+                driver.ask(said.node)
 
     def _refused(self, link: Link, body: bytes, now: float) -> None:
         said = talk.read(body, talk.Refuse)

@@ -86,6 +86,8 @@ def resume(station: Station, group: str, options: EngineOptions, hooks: Hooks) -
     except BaseException:
         journal.close()
         raise
+    for url in station.config.membership.join:  # all whom the journal knows may have gone meanwhile
+        station.runtime.hub.ask(url, station.runtime.now)
     return _added(station, driver, hooks)
 
 

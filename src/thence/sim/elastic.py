@@ -225,7 +225,7 @@ class ElasticWorld(Stage):
 
     def _help(self) -> None:
         """An operator helps where too few are left (those that are dead are dead), and tells
-        newcomers whom else to ask."""
+        newcomers, and who missed something, whom else to ask."""
         for node in self.live:
             if node.driver is None:
                 node.hub.ask(self.chance.choice(self.contacts(node.name)), self.now)
@@ -237,7 +237,10 @@ class ElasticWorld(Stage):
             if driver is None or driver.is_out or not driver.council.is_minority:
                 continue
             if driver.council.view.num < last:
-                continue  # it missed something: who vouches there makes a second group
+                # It missed something: who vouches there makes a second group.  All whom it knew may
+                # be gone, so it is started again with the address of another (--join).
+                node.hub.ask(self.chance.choice(self.contacts(node.name)), self.now)
+                continue
             if last < max(self.views):
                 # The dead knew a later view, and nobody else: it never was, then.
                 self.counts["forked"] += 1

@@ -20,7 +20,7 @@ from typing import Final
 from thence.blocking.background import Caller
 from thence.errors import ThenceError
 from thence.lab.assignment import Assignment, Effects
-from thence.lab.door import Door, WorkersOptions
+from thence.lab.door import Door, Worker, WorkersOptions
 from thence.lab.orders import GroupOrders, orders_of
 from thence.lab.plan import RunPlan
 from thence.lab.processes import (
@@ -36,6 +36,7 @@ TRIES: Final = 2
 TICK_S: Final = 0.1
 
 Say = Callable[[str], None]
+Workers = dict[str, Worker]
 
 
 class Coordinator:
@@ -70,11 +71,16 @@ class Coordinator:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        reason = "all runs are done" if kind is None else "the lab has ended before its last run"
-        try:
-            self._caller.wait(self.door.close(reason))
-        finally:
-            self._caller.end()
+        self.close(kind is None)
+
+    def close(self, is_done: bool) -> None:
+        """Send the workers home; may be called again."""
+        reason = "all runs are done" if is_done else "the lab has ended before its last run"
+        if self._caller.is_on:
+            try:
+                self._caller.wait(self.door.close(reason))
+            finally:
+                self._caller.end()
 
     @property
     def door(self) -> Door:
@@ -87,9 +93,9 @@ class Coordinator:
         orders = orders_of(plan)
         with ended_by_signals():
             for left in reversed(range(TRIES)):
-                self._wait(progress)
+                workers = self._wait(progress)
                 info = begin_folder(plan, "workers", folder, is_one_machine=False)
-                failed = self._try(orders, folder, progress)
+                failed = self._try(orders, workers, folder, progress)
                 if not failed:
                     close_folder(folder, info)
                     return
@@ -97,10 +103,12 @@ class Coordinator:
                     raise ThenceError(failed)
                 self._say(f"{failed}; the run is tried once more")
 
-    def _try(self, orders: GroupOrders, folder: Path, progress: Progress | None) -> str:
+    def _try(
+        self, orders: GroupOrders, workers: Workers, folder: Path, progress: Progress | None
+    ) -> str:
         """Why it failed, if it did."""
         self._runs += 1
-        work = self._caller.call(Work, self.door, folder, self._runs, orders)
+        work = self._caller.call(Work, self.door, workers, folder, self._runs, orders)
         try:
             while not self._caller.wait(work.go_on()):
                 if progress is not None:
@@ -109,10 +117,10 @@ class Coordinator:
             self._caller.wait(work.end())
         return work.assignment.failed
 
-    def _wait(self, progress: Progress | None) -> None:
-        """Until all workers are here; ThenceError if that takes too long."""
+    def _wait(self, progress: Progress | None) -> Workers:
+        """All workers, once they are here; ThenceError if that takes too long."""
         wanted, deadline = self._options.workers, time.monotonic() + self._options.wait_s
-        while (here := len(self.door.workers)) < wanted:
+        while (here := len(found := self._here())) < wanted:
             if progress is not None:
                 progress("workers", here, wanted)
             if time.monotonic() > deadline:
@@ -123,15 +131,21 @@ class Coordinator:
                     + (f" (refused last: {refused})" if refused else "")
                 )
             time.sleep(TICK_S)
+        return found
+
+    def _here(self) -> Workers:
+        return self._caller.call(self.door.workers.copy)
 
 
 class Work:
     """One try of one run: carries out what its assignment says."""
 
-    def __init__(self, door: Door, folder: Path, run: int, orders: GroupOrders) -> None:
+    def __init__(
+        self, door: Door, workers: Workers, folder: Path, run: int, orders: GroupOrders
+    ) -> None:
         self._door = door
         self._folder = folder
-        self._workers = dict(door.workers)
+        self._workers = workers  # one that has gone meanwhile is missed at the first look
         self._clock = asyncio.get_running_loop().time
         seats = {name: worker.seat for name, worker in self._workers.items()}
         self.assignment = Assignment(run, orders, seats, self._clock())

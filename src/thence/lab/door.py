@@ -34,6 +34,7 @@ STRANGERS_MAX: Final = 64
 INBOX_MESSAGES_MAX: Final = 1000
 WAIT_S_MAX: Final = 86_400.0
 GOODBYE_S: Final = 5.0
+"""A worker that was told to go is given so long."""
 
 
 class WorkersOptions(msgspec.Struct, frozen=True, kw_only=True):
@@ -113,7 +114,6 @@ class Door:
         for worker in list(self.workers.values()):
             await self.send(worker, Go(reason))
         if self._tasks:
-            # A worker that was told to go closes the connection.
             await asyncio.wait(self._tasks, timeout=GOODBYE_S if self.workers else 0)
         for task in self._tasks:
             task.cancel()
@@ -125,13 +125,22 @@ class Door:
             await worker.link.send(message)
         except UnreachableError as error:
             worker.why = worker.why or str(error)
-            await worker.link.close()
+            await self._part_with(worker)
 
     async def expel(self, worker: Worker, reason: str) -> None:
         """Send away who breaks the rules."""
         worker.why = reason
         await self.send(worker, Refused(reason, is_final=True))
+        await self._part_with(worker)
+
+    async def _part_with(self, worker: Worker) -> None:
+        """It is no worker from now on, even if its connection takes time to end."""
+        self._forget(worker)
         await worker.link.close()
+
+    def _forget(self, worker: Worker) -> None:
+        if self.workers.get(worker.name) is worker:  # another may have its name by now
+            del self.workers[worker.name]
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         task = asyncio.current_task()
@@ -188,7 +197,7 @@ class Door:
         except* BROKEN as errors:
             worker.why = worker.why or str(errors.exceptions[0])
         finally:
-            del self.workers[worker.name]
+            self._forget(worker)
 
     async def _listen(self, worker: Worker) -> None:
         while True:

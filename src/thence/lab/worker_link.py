@@ -63,6 +63,8 @@ class Link(Generic[T]):
 
     async def send(self, message: Message) -> None:
         """Send a message; UnreachableError if the other end is gone or takes nothing."""
+        if self._writer.is_closing():  # asyncio would drop it, uvloop raises an error of its own
+            raise UnreachableError("the connection is closed")
         try:
             self._writer.write(encode(message))
             async with asyncio.timeout(SILENCE_S):

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import json
+import signal
+import subprocess
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import pytest
@@ -82,3 +85,22 @@ def test_a_node_that_ends_early_ends_the_run_with_a_sentence(
         run_processes(PLAN, folder, None)
     assert not (folder / "run.closed").exists()
     assert json.loads((folder / "run.json").read_text())["complete"] is False
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_signal_while_a_node_starts_leaves_no_process(
+    number: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    children: list[subprocess.Popen[bytes]] = []
+
+    def signalled(*given: Any, **more: Any) -> subprocess.Popen[bytes]:
+        children.append(popen(*given, **more))
+        signal.raise_signal(number)
+        return children[-1]
+
+    popen = subprocess.Popen
+    monkeypatch.setattr(subprocess, "Popen", signalled)
+    with pytest.raises(KeyboardInterrupt):
+        run_processes(PLAN, tmp_path / "run", None)
+    (child,) = children
+    assert child.poll() is not None

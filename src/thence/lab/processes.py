@@ -32,6 +32,7 @@ POLL_S: Final = 0.1
 ANSWER_S: Final = 5.0
 END_S: Final = 20.0
 """Told to stop, a node is given so long; then it is killed."""
+SIGNALS: Final = (signal.SIGTERM, signal.SIGINT)
 LOOPBACK: Final = "127.0.0.1"
 NODES_FOLDER: Final = ".nodes"
 """In a run folder, while nodes write their logs there."""
@@ -116,7 +117,8 @@ class Crew:
         (page,) = free_ports(1)
         status = f"{LOOPBACK}:{page}"
         flags = self._orders.flags(name, addresses, status, trace, listen)
-        with self._lock:  # another thread may end everything at this moment
+        # Another thread, or a signal, may end everything at this moment.
+        with self._lock, uninterrupted():
             if self._is_over:
                 raise LocalProtocolError(f"{name} is to start after the end of its group")
             log = self._folder / f"{len(self._children)}.log"
@@ -220,12 +222,34 @@ def ended_by_signals() -> Iterator[None]:
     if threading.current_thread() is not threading.main_thread():
         yield  # signals are the main thread's
         return
-    old = {number: signal.signal(number, interrupt) for number in (signal.SIGTERM, signal.SIGINT)}
+    old = {number: signal.signal(number, interrupt) for number in SIGNALS}
     try:
         yield
     finally:
         for number, handler in old.items():
             signal.signal(number, handler)
+
+
+@contextlib.contextmanager
+def uninterrupted() -> Iterator[None]:
+    """Signals come when this is over: a process must be known before anything can raise, because
+    who raises ends the processes that are known."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    came: list[int] = []
+
+    def remember(number: int, frame: FrameType | None) -> None:
+        came.append(number)
+
+    old = {number: signal.signal(number, remember) for number in SIGNALS}
+    try:
+        yield
+    finally:
+        for number, handler in old.items():
+            signal.signal(number, handler)
+        for late in came:
+            signal.raise_signal(late)
 
 
 def free_ports(count: int, host: str = LOOPBACK) -> list[int]:

@@ -19,7 +19,7 @@ from thence.errors import ThenceError, UnusableInputError
 from thence.lab.modes import MODES, Errand, environ_of
 from thence.lab.orders import check_size, orders_of
 from thence.lab.plan import Mode, RunPlan, plan_of_scenario
-from thence.lab.processes import END_S, Progress
+from thence.lab.processes import END_S, Progress, ended_by_signals, uninterrupted
 from thence.trace.record import info_from_json
 from thence.trace.writer import CLOSED_FILE
 
@@ -101,23 +101,25 @@ def make_runs(
     kept, count = len(plans) - len(left), len(left)
     clock = _TimeLeft(sum(plan.events for plan in left))
     going: list[_Going] = []
-    try:
-        while left or going:
-            while left and len(going) < jobs:
-                plan = left.pop()
-                going.append(_Going(plan, runs / plan.name, mode))
-            if progress is not None:
-                done = len(plans) - len(left) - len(going)
-                progress(f"making runs{clock.text()}", done, len(plans))
-            time.sleep(POLL_S)
-            for each in [each for each in going if each.is_over()]:
-                going.remove(each)
-                clock.done(each.plan.events)
-    finally:
-        for each in going:
-            each.process.terminate()
-        for each in going:
-            each.end()
+    with ended_by_signals():
+        try:
+            while left or going:
+                while left and len(going) < jobs:
+                    plan = left.pop()
+                    with uninterrupted():
+                        going.append(_Going(plan, runs / plan.name, mode))
+                if progress is not None:
+                    done = len(plans) - len(left) - len(going)
+                    progress(f"making runs{clock.text()}", done, len(plans))
+                time.sleep(POLL_S)
+                for each in [each for each in going if each.is_over()]:
+                    going.remove(each)
+                    clock.done(each.plan.events)
+        finally:
+            for each in going:
+                each.process.terminate()
+            for each in going:
+                each.end()
     return Made(made=count, kept=kept)
 
 

@@ -58,8 +58,11 @@ class WorkerProcess:
         return self.process.returncode, said
 
     def kill(self) -> None:
+        """It is gone then, however it was before."""
         self.process.kill()
-        self.process.communicate()
+        assert self.process.stderr is not None
+        if not self.process.stderr.closed:
+            self.process.communicate()
 
 
 @contextlib.contextmanager
@@ -72,8 +75,7 @@ def workers(
         yield started
     finally:
         for worker in started.values():
-            if worker.process.poll() is None:
-                worker.kill()
+            worker.kill()
 
 
 def running(marker: str) -> list[str]:

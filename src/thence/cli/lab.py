@@ -6,8 +6,9 @@ import os
 import platform
 import shlex
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -16,14 +17,16 @@ from cyclopts import Parameter
 
 from thence import __version__
 from thence.cli import check
+from thence.cli.lab_worker import WorkersFlags, say
 from thence.cli.plural import counted
 from thence.cli.progress import progress_bar
 from thence.cli.report import report_lab, text
 from thence.errors import UnusableInputError
-from thence.lab.plan import RunPlan
-from thence.lab.runs import LAB_FILE, RUNS_FOLDER, check_lab, make_runs
+from thence.lab.plan import Mode, RunPlan
+from thence.lab.runs import LAB_FILE, RUNS_FOLDER, Made, check_lab, make_runs
 from thence.lab.scenarios import ScenarioFile, load, plans_of
 from thence.lab.scenarios import quick as smaller
+from thence.lab.worker_runs import make_runs_on_workers
 from thence.report.build import METRICS_FOLDER, check_folder
 from thence.report.data import LAB_VERSION, SUMMARY_FILE
 from thence.trace.writer import replace_file
@@ -38,12 +41,16 @@ def command(
     /,
     *files: Path,
     out: Path | None = None,
-    mode: Literal["simulated", "processes"] = "simulated",
+    mode: Mode = "simulated",
     quick: Annotated[bool, Flag] = False,
     only: str = "",
     jobs: int | None = None,
     report: Annotated[bool, Parameter(negative="--no-report", name="--report")] = True,
     master: str | None = None,
+    listen: str | None = None,
+    workers: int | None = None,
+    secret_file: Path | None = None,
+    wait_s: float | None = None,
 ) -> int:
     """Make the runs of scenario files, check them on Spark, measure them and draw a report.
 
@@ -60,17 +67,27 @@ def command(
         With run: a new folder for runs, metrics and report, or that of an earlier call.
     mode
         simulated: in virtual time, with the engines' CPU time measured; processes: in real time,
-        each node a process of this machine.
+        each node a process of this machine; workers: the same on the machines that run
+        `thence lab worker`.
     quick
         Only groups of up to 16 nodes, one seed, once.
     only
         Only runs whose name has one of these words in it, with commas between them.
     jobs
-        Runs at a time: 2 by default, 1 with processes.
+        Runs at a time: 2 by default, 1 with processes; always 1 with workers.
     report
         Whether to measure the runs and draw the report, or to stop after the check.
     master
         Spark's master, such as local[4] or spark://host:7077; the default is this machine.
+    listen
+        With workers: HOST:PORT where they find this coordinator.
+    workers
+        With workers: how many there are. The first run begins when all are here.
+    secret_file
+        With workers: a file with the secret that they must know; needed unless HOST is this machine
+        alone.
+    wait_s
+        With workers: seconds to wait for them, also when one is lost; 300 by default.
     """
     if action == "list":
         print(listing([load(file) for file in files or sorted(FOLDER.glob("*.toml"))]), end="")
@@ -81,17 +98,19 @@ def command(
         raise UnusableInputError("no folder for the lab given: --out OUT")
     scenarios = [smaller(load(file)) if quick else load(file) for file in files]
     plans = chosen(plans_of(scenarios), only)
+    flags = WorkersFlags(listen=listen, workers=workers, secret_file=secret_file, wait_s=wait_s)
+    make = maker(mode, jobs, flags)
     check_lab(plans, out, mode)
     if report:
         check_folder(out / REPORT_FOLDER)
     words = ["thence", "lab", "run", *map(str, files), "--out", str(out), "--mode", mode]
-    words += ["--quick"] * quick + (["--only", only] if only else [])
+    words += ["--quick"] * quick + (["--only", only] if only else []) + flags.words()
     about = about_lab(scenarios, plans, shlex.join(words), mode)
     started = time.monotonic()
     out.mkdir(parents=True, exist_ok=True)
     write_lab(out, about)
     with progress_bar() as progress:
-        done = make_runs(plans, out, mode=mode, jobs=jobs, progress=progress)
+        done = make(plans, out, progress=progress)
     print(f"runs: {done.made} made, {done.kept} kept from before")
     if done.made:  # tables of other runs, even if as many
         (out / METRICS_FOLDER / SUMMARY_FILE).unlink(missing_ok=True)
@@ -107,6 +126,17 @@ def command(
             built = report_lab(out, out / REPORT_FOLDER, master, progress)
         print(text(built), end="")
     return 0
+
+
+def maker(mode: Mode, jobs: int | None, flags: WorkersFlags) -> Callable[..., Made]:
+    """What makes the runs; UnusableInputError if flags are missing or of another mode."""
+    if mode != "workers":
+        if words := flags.words():
+            raise UnusableInputError(f"{words[0]} goes with --mode workers")
+        return partial(make_runs, mode=mode, jobs=jobs)
+    if jobs is not None:
+        raise UnusableInputError("--jobs: on workers one run is made at a time")
+    return partial(make_runs_on_workers, options=flags.options(), say=say)
 
 
 def chosen(plans: Sequence[RunPlan], only: str) -> list[RunPlan]:

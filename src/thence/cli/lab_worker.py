@@ -11,6 +11,8 @@ import sys
 from pathlib import Path
 from typing import Final
 
+import msgspec
+
 from thence.client.secret import read_secret
 from thence.errors import UnusableInputError
 from thence.lab.door import WorkersOptions
@@ -19,6 +21,7 @@ from thence.lab.worker import WorkerOptions, work
 
 SIGNALS: Final = (signal.SIGTERM, signal.SIGINT)
 WAIT_S: Final = 300.0
+"""How long a coordinator waits for its workers."""
 
 
 def command(
@@ -81,14 +84,39 @@ def say(sentence: str) -> None:
     print(sentence, file=sys.stderr, flush=True)
 
 
-def workers_options(
-    listen: str | None, workers: int | None, secret_file: Path | None, wait_s: float = WAIT_S
-) -> WorkersOptions:
-    """Of the coordinator, from the flags of `thence lab run --mode workers`."""
-    if listen is None or workers is None:
-        missing = "--listen HOST:PORT" if listen is None else "--workers COUNT"
-        raise UnusableInputError(f"--mode workers needs {missing}")
-    secret = b"" if secret_file is None else read_secret(secret_file)
-    options = WorkersOptions(listen=listen, workers=workers, wait_s=wait_s, secret=secret)
-    options.check()
-    return options
+class WorkersFlags(msgspec.Struct, frozen=True, kw_only=True):
+    """The flags of `thence lab run` that are about workers."""
+
+    listen: str | None = None
+    workers: int | None = None
+    secret_file: Path | None = None
+    wait_s: float | None = None
+
+    def options(self) -> WorkersOptions:
+        """Of the coordinator; UnusableInputError says what cannot be."""
+        if self.listen is None or self.workers is None:
+            missing = "--listen HOST:PORT" if self.listen is None else "--workers COUNT"
+            raise UnusableInputError(f"--mode workers needs {missing}")
+        options = WorkersOptions(
+            listen=self.listen,
+            workers=self.workers,
+            wait_s=WAIT_S if self.wait_s is None else self.wait_s,
+            secret=b"" if self.secret_file is None else read_secret(self.secret_file),
+        )
+        options.check()
+        return options
+
+    def words(self) -> list[str]:
+        """As they were given."""
+        given = {
+            "--listen": self.listen,
+            "--workers": self.workers,
+            "--secret-file": self.secret_file,
+            "--wait-s": self.wait_s,
+        }
+        return [
+            word
+            for flag, value in given.items()
+            if value is not None
+            for word in (flag, f"{value}")
+        ]

@@ -1,6 +1,7 @@
 """Finds the subcommand, loads it, runs it, and turns errors into one sentence and an exit code.
 
-Adding a command is a file in this folder with a function ``command`` and one line in ``COMMANDS``.
+Adding a command is a file in this folder with a function ``command`` and one line in ``COMMANDS``;
+the file of a command of two words, such as ``lab worker``, has an underscore between them.
 The function's signature and docstring are its options and its help (cyclopts reads them); what it
 returns, an ``int`` or ``None`` for 0, is the exit code.
 
@@ -52,12 +53,12 @@ COMMANDS: Final[dict[str, Command]] = {
     "node": Command("thence.cli.node:command", "Run one member of a group", is_node=True),
     "chat": Command("thence.cli.chat:command", "Talk in a group, in the terminal", is_node=True),
     "simulate": Command("thence.cli.simulate:command", "Simulate a group from a seed, keep traces"),
-    "lab worker": Command("thence.cli.lab_worker:command", "Run nodes for a lab elsewhere"),
     "check": Command("thence.cli.check:command", "Check traces against the rules of causality"),
     "ingest": Command("thence.cli.ingest:command", "Turn logs into a table that Spark can query"),
     "metrics": Command("thence.cli.metrics:command", "List the metrics, or measure traces"),
     "report": Command("thence.cli.report:command", "Draw what runs cost, on one page"),
     "lab": Command("thence.cli.lab:command", "Run experiments from files, check them, report"),
+    "lab worker": Command("thence.cli.lab_worker:command", "Run nodes for a lab elsewhere"),
     "status": Command("thence.cli.status:command", "Show what a running node says of itself"),
     "evict": Command("thence.cli.evict:command", "Have a group go on without one of its members"),
     "cert": Command("thence.cli.cert:command", "Make the certificates by which nodes are known"),

@@ -74,11 +74,11 @@ class Coordinator:
         self.close(kind is None)
 
     def close(self, is_done: bool) -> None:
-        """Send the workers home; may be called again."""
-        reason = "all runs are done" if is_done else "the lab has ended before its last run"
+        """Send the workers home when all is done, else let them wait for the next coordinator;
+        may be called again."""
         if self._caller.is_on:
             try:
-                self._caller.wait(self.door.close(reason))
+                self._caller.wait(self.door.close("all runs are done" if is_done else ""))
             finally:
                 self._caller.end()
 
@@ -122,7 +122,7 @@ class Coordinator:
         wanted, deadline = self._options.workers, time.monotonic() + self._options.wait_s
         while (here := len(found := self._here())) < wanted:
             if progress is not None:
-                progress("workers", here, wanted)
+                progress("waiting for workers", here, wanted)
             if time.monotonic() > deadline:
                 refused = self.door.refused
                 raise ThenceError(

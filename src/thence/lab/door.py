@@ -108,13 +108,14 @@ class Door:
         self.address = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 
     async def close(self, reason: str) -> None:
-        """Send everybody home; may be called again."""
+        """End all connections; may be called again.  With a reason the workers are told to go."""
         if self._server is not None:
             self._server.close()
-        for worker in list(self.workers.values()):
-            await self.send(worker, Go(reason))
-        if self._tasks:
-            await asyncio.wait(self._tasks, timeout=GOODBYE_S if self.workers else 0)
+        if reason:
+            for worker in list(self.workers.values()):
+                await self.send(worker, Go(reason))
+            if self._tasks:
+                await asyncio.wait(self._tasks, timeout=GOODBYE_S if self.workers else 0)
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)

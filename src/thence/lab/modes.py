@@ -1,4 +1,4 @@
-"""The ways to carry a plan out, and one run as a process of its own.
+"""The ways to carry a plan out on this machine, and one run as a process of its own.
 
 Each run has a process, so that no run measures what another left in memory, and so that the
 flagship is of the form that the variant asks for: a process has one.
@@ -16,14 +16,14 @@ import msgspec
 
 from thence.errors import ThenceError
 from thence.lab.orders import PURE_VARIABLE
-from thence.lab.plan import Mode, RunPlan
+from thence.lab.plan import LocalMode, RunPlan
 from thence.lab.processes import Progress, ended_by_signals, run_processes
 from thence.lab.simulated import run_simulated
 
 EXIT_FAILED: Final = 1
 EXIT_INTERRUPTED: Final = 130
 
-MODES: Final[dict[Mode, Callable[[RunPlan, Path, Progress | None], None]]] = {
+MODES: Final[dict[LocalMode, Callable[[RunPlan, Path, Progress | None], None]]] = {
     "simulated": run_simulated,
     "processes": run_processes,
 }
@@ -32,7 +32,7 @@ MODES: Final[dict[Mode, Callable[[RunPlan, Path, Progress | None], None]]] = {
 class Errand(msgspec.Struct, frozen=True, kw_only=True):
     """What the process of a run reads from its standard input."""
 
-    mode: Mode
+    mode: LocalMode
     plan: RunPlan
     folder: str
 

@@ -19,6 +19,7 @@ Form = Literal["interpreted", "compiled", "installed"]
 form, and take the first and the last for it."""
 Role = Literal["flagship", "flagship-default", "rival", "none"]
 """What a report compares: the flagship with the better of its rivals."""
+LocalMode = Literal["simulated", "processes"]
 Mode = Literal["simulated", "processes", "workers"]
 Pacing = Literal["exponential", "fixed"]
 Spread = Literal["fixed", "weibull"]

@@ -11,14 +11,14 @@ import tempfile
 import time
 from collections.abc import Sequence
 from pathlib import Path
-from typing import IO, Final
+from typing import IO, Final, get_args
 
 import msgspec
 
 from thence.errors import ThenceError, UnusableInputError
-from thence.lab.modes import MODES, Errand, environ_of
+from thence.lab.modes import Errand, environ_of
 from thence.lab.orders import check_size, orders_of
-from thence.lab.plan import Mode, RunPlan, plan_of_scenario
+from thence.lab.plan import LocalMode, Mode, RunPlan, plan_of_scenario
 from thence.lab.processes import END_S, Progress, ended_by_signals, uninterrupted
 from thence.trace.record import info_from_json
 from thence.trace.writer import CLOSED_FILE
@@ -43,12 +43,13 @@ class Made(msgspec.Struct, frozen=True, kw_only=True):
 
 def check_lab(plans: Sequence[RunPlan], out: Path, mode: Mode) -> None:
     """UnusableInputError if these runs cannot be made, or not in this folder."""
-    if mode not in MODES:
-        raise UnusableInputError(f"there is no mode {mode!r}; expected one of {', '.join(MODES)}")
-    if mode == "processes":
-        for plan in plans:
+    if mode not in get_args(Mode):
+        known = ", ".join(get_args(Mode))
+        raise UnusableInputError(f"there is no mode {mode!r}; expected one of {known}")
+    for plan in plans if mode != "simulated" else ():
+        if mode == "processes":
             check_size(plan)
-            orders_of(plan)
+        orders_of(plan)
     if out.exists() and not out.is_dir():
         raise UnusableInputError(f"{out} is a file: name a folder for the lab")
     if out.is_dir() and any(out.iterdir()) and not (out / LAB_FILE).is_file():
@@ -77,15 +78,22 @@ def is_done(plan: RunPlan, folder: Path, mode: Mode) -> bool:
     )
 
 
+def runs_left(plans: Sequence[RunPlan], runs: Path, mode: Mode) -> list[RunPlan]:
+    """Those that are not in this folder yet, to be taken from the end: the largest first."""
+    runs.mkdir(parents=True, exist_ok=True)
+    left = [plan for plan in plans if not is_done(plan, runs / plan.name, mode)]
+    return sorted(left, key=lambda plan: (plan.events, plan.name))
+
+
 def make_runs(
     plans: Sequence[RunPlan],
     out: Path,
     *,
-    mode: Mode = "simulated",
+    mode: LocalMode = "simulated",
     jobs: int | None = None,
     progress: Progress | None = None,
 ) -> Made:
-    """Make every run that is not there yet; ThenceError with the first that fails.
+    """Make every run that is not there yet on this machine; ThenceError with the first that fails.
 
     However this ends, no process is left.
     """
@@ -95,11 +103,9 @@ def make_runs(
         raise UnusableInputError(f"jobs {jobs}: expected 1 to {JOBS_MAX}")
     check_lab(plans, out, mode)
     runs = out / RUNS_FOLDER
-    runs.mkdir(parents=True, exist_ok=True)
-    left = [plan for plan in plans if not is_done(plan, runs / plan.name, mode)]
-    left.sort(key=lambda plan: (plan.events, plan.name))  # taken from the end
+    left = runs_left(plans, runs, mode)
     kept, count = len(plans) - len(left), len(left)
-    clock = _TimeLeft(sum(plan.events for plan in left))
+    clock = TimeLeft(left)
     going: list[_Going] = []
     with ended_by_signals():
         try:
@@ -126,7 +132,7 @@ def make_runs(
 class _Going:
     """The process of a run that goes on."""
 
-    def __init__(self, plan: RunPlan, folder: Path, mode: Mode) -> None:
+    def __init__(self, plan: RunPlan, folder: Path, mode: LocalMode) -> None:
         self.plan = plan
         self._said: IO[bytes] = tempfile.TemporaryFile()  # noqa: SIM115 - closed when it is over
         # A session of its own: Ctrl-C reaches whoever started it alone, who then ends all.
@@ -163,11 +169,11 @@ class _Going:
         self._said.close()
 
 
-class _TimeLeft:
+class TimeLeft:
     """From the records of the runs that are done; the largest come first, so it is no promise."""
 
-    def __init__(self, events: int) -> None:
-        self._events = max(events, 1)
+    def __init__(self, plans: Sequence[RunPlan]) -> None:
+        self._events = max(sum(plan.events for plan in plans), 1)
         self._done = 0
         self._start = time.monotonic()
 

@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+import os
+import signal
+import subprocess
+import sys
+import time
 from collections import Counter
 from pathlib import Path
 
@@ -79,3 +84,50 @@ def test_an_interrupt_leaves_no_process(tmp_path: Path, monkeypatch: pytest.Monk
         make_runs(long, tmp_path / "lab", progress=interrupt)
     assert len(going) == 2
     assert all(each.process.poll() is not None for each in going)
+
+
+KILLED = """
+import sys
+from pathlib import Path
+import msgspec
+from thence.lab.plan import RunPlan
+from thence.lab.runs import make_runs
+if __name__ == "__main__":
+    plans = msgspec.json.decode(sys.argv[1], type=list[RunPlan])
+    print(make_runs(plans, Path(sys.argv[2]), jobs=1))
+"""
+
+
+@pytest.mark.skipif(not Path("/proc/self/task").is_dir(), reason="looks for processes in /proc")
+def test_killed_in_the_middle_the_same_call_goes_on(tmp_path: Path):
+    """What was whole is not touched, and all is as if nothing had happened."""
+    plans = [msgspec.structs.replace(PLAN, seed=seed, messages=1000) for seed in range(1, 5)]
+    words = [sys.executable, "-c", KILLED, msgspec.json.encode(plans).decode()]
+    out = tmp_path / "lab"
+    first = subprocess.Popen([*words, str(out)], start_new_session=True)
+    deadline = time.monotonic() + 60
+    while len(list(out.glob("runs/*/run.json"))) < 3 and time.monotonic() < deadline:
+        time.sleep(0.01)
+    (going,) = Path(f"/proc/{first.pid}/task/{first.pid}/children").read_text().split()
+    os.kill(first.pid, signal.SIGKILL)
+    first.wait()
+    while not has_ended(going):  # or two would write to one folder
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+    (out / "lab.json").write_text("{}")
+    whole = {path.parent: path.stat().st_mtime_ns for path in out.glob("runs/*/run.closed")}
+    assert len(whole) == 2  # that run ended unfinished
+    made = make_runs(plans, out)
+    assert made == Made(made=len(plans) - len(whole), kept=len(whole))
+    for folder, written in whole.items():
+        assert (folder / "run.closed").stat().st_mtime_ns == written
+    make_runs(plans, tmp_path / "again")
+    for plan in plans:
+        assert contents(out / "runs" / plan.name) == contents(tmp_path / "again/runs" / plan.name)
+
+
+def has_ended(pid: str) -> bool:
+    try:
+        return ") Z" in Path(f"/proc/{pid}/stat").read_text()
+    except OSError:
+        return True

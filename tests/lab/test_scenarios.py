@@ -11,6 +11,7 @@ from thence.errors import UnusableInputError
 from thence.lab.scenarios import load, plans_of, quick
 
 HEAD = '[variants.v]\nengine = "vector"\n[experiments.e]\nvariants = ["v"]\n'
+CHURN = HEAD.replace('"vector"', '"tagged"')
 
 
 @pytest.mark.parametrize(
@@ -32,6 +33,53 @@ HEAD = '[variants.v]\nengine = "vector"\n[experiments.e]\nvariants = ["v"]\n'
         (HEAD + 'latency = { matrix = "no.csv" }', "no.csv cannot be read"),
         (HEAD + "slow_link = { a = 0, b = 9 }", "slow_link: expected two nodes of 0 to 3"),
         (HEAD + "partitions = [{ start_ms = 1, end_ms = 2 }]", "either nodes, as in [0, 1]"),
+        (
+            HEAD + "pacing = 'poisson'",
+            "pacing: invalid enum value 'poisson'; expected one of 'exponential', 'fixed'",
+        ),
+        (HEAD + "intervals_ms = [-1]", "intervals_ms: expected 0 to"),
+        (HEAD + "stability = [1]", "stability[0]: expected `bool`, got `int`"),
+        (HEAD + "seeds = [-1]", "seeds: expected 0 or more, got -1"),
+        (HEAD + "payload_bytes = -1", "payload_bytes: expected 0 to"),
+        (HEAD + "settings = [{ nodes = 4 }]", "settings[0]: object missing required field"),
+        (HEAD + "settings = [{ node = 4 }]", "settings[0]: there is no key 'node'; expected one"),
+        (
+            HEAD + "latency = { mean = 4 }",
+            "latency: there is no key 'mean'; expected one of mean_ms",
+        ),
+        (HEAD + "latency = { spread = 'fixed' }", "latency: expected either mean_ms or matrix"),
+        (HEAD + "latency = { mean_ms = 4, matrix = 'm' }", "either mean_ms or matrix"),
+        (
+            HEAD + "latency = { mean_ms = 4, spread = 'gamma' }",
+            "value 'gamma'; expected one of 'fixed'",
+        ),
+        (HEAD + "slow_link = { factor = 0 }", "slow_link: factor: expected above 0"),
+        (HEAD + "partitions = [{ start_ms = 2, end_ms = 1, share = 0.5 }]", "an end_ms after it"),
+        (
+            HEAD + "partitions = [{ start_ms = 1, end_ms = 2, share = 1 }]",
+            "share: expected above 0",
+        ),
+        (HEAD + "partitions = [{ start_ms = 1, end_ms = 2, nodes = [7] }]", "numbers from 0 to 3"),
+        (HEAD + "churn = { join = 1 }", "churn: there is no key 'join'; expected one of joins,"),
+        (HEAD + "churn = { joins = 1 }", "variants: expected only engine 'tagged'"),
+        (CHURN + "churn = {}", "churn: expected a join, a leave or a crash"),
+        (CHURN + "churn = { joins = -1 }", "churn: expected numbers of joins"),
+        (
+            CHURN + "churn = { leaves = 1, crashes = 1 }",
+            "at most 1 leaves and crashes in a group of 4",
+        ),
+        (CHURN + "churn = { joins = 1 }\nstability = [false]", "stability: expected [true]"),
+        (CHURN + "churn = { joins = 1 }\nphantom_ms = 5", "phantom_ms: expected 0"),
+        (
+            CHURN
+            + "churn = { joins = 1 }\npartitions = [{ start_ms = 1, end_ms = 2, share = 0.5 }]",
+            "partitions: expected none, with churn",
+        ),
+        (
+            HEAD.replace('"vector"', '"vector"\nrole = "hero"'),
+            "'hero'; expected one of 'flagship', ",
+        ),
+        (HEAD.replace('"vector"', '"vector"\nform = "compiled"'), "only engine 'tagged' has a"),
         (HEAD.replace('["v"]', '["w"]'), "there is no variant 'w'; there are v"),
         (HEAD.replace('"vector"', '"rumour"'), "there is no engine 'rumour'"),
         (HEAD.replace("experiments.e", 'experiments."E/1"'), "it names folders"),
@@ -49,7 +97,7 @@ def test_what_is_wrong_is_one_sentence_with_its_place(tmp_path: Path, text: str,
 
 @pytest.mark.parametrize(
     ("name", "runs", "of_quick"),
-    [("quick", 126, 126), ("thesis", 516, 258), ("beyond", 44, 33)],
+    [("quick", 126, 126), ("thesis", 516, 258), ("beyond", 50, 37)],
 )
 def test_the_files_mean_as_many_runs_as_they_should(name: str, runs: int, of_quick: int):
     scenario = load(ROOT / "experiments" / f"{name}.toml")

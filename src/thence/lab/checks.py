@@ -19,7 +19,13 @@ FLAGSHIP: Final = "tagged"
 
 def check_plan(plan: RunPlan, place: str) -> None:
     """UnusableInputError, which begins with ``place``, says what cannot be."""
-    wrong = _of_variant(plan) or _of_group(plan) or _of_times(plan) or _of_faults(plan)
+    wrong = (
+        _of_variant(plan)
+        or _of_group(plan)
+        or _of_times(plan)
+        or _of_faults(plan)
+        or _of_churn(plan)
+    )
     if wrong is not None:
         raise UnusableInputError(f"{place}: {wrong}")
 
@@ -87,4 +93,32 @@ def _of_faults(plan: RunPlan) -> str | None:
             return f"partitions: nodes: expected numbers from 0 to {plan.nodes - 1}"
         if len(set(cut.side)) in (0, plan.nodes):
             return "partitions: nodes: expected some of the group, and not all"
+    return None
+
+
+def _of_churn(plan: RunPlan) -> str | None:
+    churn = plan.churn
+    if churn is None:
+        return None
+    if min(churn.joins, churn.leaves, churn.crashes) < 0:
+        return "churn: expected numbers of joins, leaves and crashes, 0 or more"
+    if not churn.joins + churn.leaves + churn.crashes:
+        return "churn: expected a join, a leave or a crash at least"
+    if plan.nodes + churn.joins > NODES_MAX:
+        return f"churn: joins: expected at most {NODES_MAX} nodes in all"
+    most = (plan.nodes - 1) // 2
+    if churn.leaves + churn.crashes > most:
+        return (
+            f"churn: expected at most {most} leaves and crashes in a group of {plan.nodes}, so "
+            "that most of it stays"
+        )
+    for is_so, key, why in (
+        (plan.variant.engine != FLAGSHIP, "variants", f"only engine {FLAGSHIP!r}"),
+        (not plan.stability, "stability", "[true], because views rest on it"),
+        (bool(plan.latency.matrix_ms), "latency", "mean_ms, because newcomers are in no matrix"),
+        (bool(plan.cuts), "partitions", "none"),
+        (plan.phantom_ms > 0, "phantom_ms", "0: such nodes announce by themselves"),
+    ):  # fmt: skip
+        if is_so:
+            return f"{key}: expected {why}, with churn"
     return None

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import sys
+import threading
 from collections.abc import Callable
 from pathlib import Path
 from typing import Final
@@ -47,7 +48,8 @@ def environ_of(plan: RunPlan) -> dict[str, str]:
 
 def main() -> int:
     """Carry out the errand; what is wrong is one sentence on stderr."""
-    errand = msgspec.json.decode(sys.stdin.buffer.read(), type=Errand)
+    errand = msgspec.json.decode(sys.stdin.buffer.readline(), type=Errand)
+    threading.Thread(target=_end_with_starter, daemon=True).start()
     try:
         with ended_by_signals():
             MODES[errand.mode](errand.plan, Path(errand.folder), None)
@@ -57,6 +59,13 @@ def main() -> int:
     except KeyboardInterrupt:
         return EXIT_INTERRUPTED
     return 0
+
+
+def _end_with_starter() -> None:
+    """Whoever started this holds the other end of standard input; killed, it starts the run anew
+    the next time, and two must not write to one folder."""
+    os.read(sys.stdin.fileno(), 1)
+    os._exit(EXIT_INTERRUPTED)
 
 
 if __name__ == "__main__":

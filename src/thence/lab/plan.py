@@ -74,7 +74,7 @@ class Cut(msgspec.Struct, frozen=True, kw_only=True):
     side: tuple[int, ...]
 
 
-class Churn(msgspec.Struct, frozen=True, kw_only=True):
+class Churn(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Members that come and go while nodes send (thesis, chapter 6)."""
 
     joins: int = 0

@@ -143,14 +143,15 @@ class _Going:
         )  # fmt: skip
         assert self.process.stdin is not None
         errand = Errand(mode=mode, plan=plan, folder=str(folder))
-        with self.process.stdin as stdin:
-            stdin.write(msgspec.json.encode(errand))
+        self.process.stdin.write(msgspec.json.encode(errand) + b"\n")
+        self.process.stdin.flush()  # and stays open: it ends with this process, and so does the run
 
     def is_over(self) -> bool:
         """Whether it has ended, and well; ThenceError if not well."""
         code = self.process.poll()
         if code is None:
             return False
+        self._close_stdin()
         self._said.seek(0)
         said = self._said.read().decode(errors="replace").strip().splitlines()
         self._said.close()
@@ -166,7 +167,12 @@ class _Going:
         except subprocess.TimeoutExpired:
             self.process.kill()
             self.process.wait()
+        self._close_stdin()
         self._said.close()
+
+    def _close_stdin(self) -> None:
+        if self.process.stdin is not None:
+            self.process.stdin.close()
 
 
 class TimeLeft:

@@ -16,14 +16,14 @@ import tomllib
 from collections.abc import Mapping, Sequence
 from itertools import product
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, Literal, get_args, get_origin, get_type_hints
 
 import msgspec
 
 from thence.errors import UnusableInputError
 from thence.lab.checks import check_plan
 from thence.lab.latency import read_matrix
-from thence.lab.plan import Cut, Latency, Pacing, RunPlan, Slow, Spread, Variant
+from thence.lab.plan import Churn, Cut, Latency, Pacing, RunPlan, Slow, Spread, Variant
 
 NAME: Final = re.compile(r"[a-z0-9][a-z0-9_.-]{0,63}")
 """Of experiments and variants: they become names of folders, on any file system."""
@@ -88,6 +88,7 @@ class Experiment(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     """The share of the group that sends nothing."""
     phantom_ms: float | None = None
     partitions: tuple[PartitionTable, ...] | None = None
+    churn: Churn | None = None
     payload_bytes: int | None = None
     seeds: tuple[int, ...] | None = None
     repetitions: int | None = None
@@ -183,6 +184,8 @@ def _check_name(name: str, file: str, place: str) -> None:
 _AT: Final = re.compile(r"(?P<what>.*?)(?: - at `\$(?P<path>.*)`)?", re.DOTALL)
 _UNKNOWN: Final = re.compile(r"Object contains unknown field `(?P<key>.*)`")
 
+_NO_CHOICE: Final = "Invalid enum value"
+
 
 def _convert(value: Any, kind: Any, file: str, place: str) -> Any:
     """The value as that type; UnusableInputError says where and what was expected instead."""
@@ -195,7 +198,9 @@ def _convert(value: Any, kind: Any, file: str, place: str) -> Any:
         where = f"{file}: {place}" + (f": {path}" if path else "")
         unknown = _UNKNOWN.fullmatch(found["what"])
         if unknown is None:
-            raise UnusableInputError(f"{where}: {_lower(found['what'])}") from None
+            choices = _choices_at(kind, path) if found["what"].startswith(_NO_CHOICE) else []
+            allowed = f"; expected one of {', '.join(choices)}" if choices else ""
+            raise UnusableInputError(f"{where}: {_lower(found['what'])}{allowed}") from None
         known = [name for name in _keys_at(kind, path) if name != "name"]
         raise UnusableInputError(
             f"{where}: there is no key {unknown['key']!r}; expected one of {', '.join(known)}"
@@ -204,12 +209,23 @@ def _convert(value: Any, kind: Any, file: str, place: str) -> Any:
 
 def _keys_at(kind: Any, path: str) -> Sequence[str]:
     """The keys of the table at this place of a type."""
+    return [field.encode_name for field in msgspec.structs.fields(_table_at(kind, path))]
+
+
+def _choices_at(kind: Any, path: str) -> list[str]:
+    """What a key that has some takes."""
+    hints = get_type_hints(_table_at(kind, path))
+    hint = hints[path.rpartition(".")[2]]
+    literals = [each for each in (hint, *get_args(hint)) if get_origin(each) is Literal]
+    return [repr(choice) for each in literals for choice in get_args(each)]
+
+
+def _table_at(kind: Any, path: str) -> Any:
     nested = {
         "settings": Setting, "latency": LatencyTable, "slow_link": SlowTable,
-        "partitions": PartitionTable,
+        "partitions": PartitionTable, "churn": Churn,
     }  # fmt: skip
-    inner = nested.get(path.partition("[")[0], kind)
-    return [field.encode_name for field in msgspec.structs.fields(inner)]
+    return nested.get(re.split(r"[.\[]", path)[0], kind)
 
 
 def _lower(sentence: str) -> str:
@@ -329,6 +345,7 @@ def _expand(scenario: ScenarioFile, name: str, experiment: Experiment) -> list[R
             passive=_passive(experiment, setting.nodes, place),
             phantom_ms=experiment.phantom_ms or 0.0,
             cuts=tuple(_cut(each, setting.nodes, place) for each in experiment.partitions or ()),
+            churn=experiment.churn,
             payload_bytes=experiment.payload_bytes or 0,
             seed=seed + (repetition - 1) * REPETITION_SEEDS,
             repetition=repetition,

@@ -15,6 +15,7 @@ import msgspec
 from thence.engine.base import EngineOptions
 from thence.errors import UnusableInputError
 from thence.forms import is_compiled
+from thence.lab.churn import run_churn
 from thence.lab.plan import RunPlan
 from thence.lab.processes import Progress
 from thence.sim.meter import Meter
@@ -30,12 +31,15 @@ GC_OBJECTS: Final = 200_000
 def run_simulated(plan: RunPlan, folder: Path, progress: Progress | None) -> None:
     """Carry a plan out in this process, which has to be of the variant's form."""
     check_form(plan)
+    shutil.rmtree(folder, ignore_errors=True)  # what is left of an earlier try
+    gc.set_threshold(GC_OBJECTS, 50, 50)
+    if plan.churn is not None:
+        run_churn(plan, folder)
+        return
     options = options_of(plan)
     info = run_info(options)
     scenario = {**(info.scenario or {}), **plan.scenario("simulated")}
     info = msgspec.structs.replace(info, run=plan.name, scenario=scenario)
-    shutil.rmtree(folder, ignore_errors=True)  # what is left of an earlier try
-    gc.set_threshold(GC_OBJECTS, 50, 50)
     meter = Meter()
     with RunWriter(folder, info) as writer:
         # Traces are checked on Spark: the oracle would only slow down what is measured.

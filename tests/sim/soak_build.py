@@ -32,7 +32,7 @@ MODULES = {
     "flushing handing handover hearsay hub ledger lobby newcomer reception recovery roster shelf "
     "spool suspicion tracing waiters waiting",
     "link": "cookie datagram fragment reliable rtt",
-    "sim": "elastic elastic_node node pipes stage",
+    "sim": "elastic elastic_life elastic_node node pipes stage",
     "wire": "codec frame",
 }
 

@@ -19,7 +19,8 @@ from typing import Any
 from thence.causal.dot import SEQ_MAX
 from thence.engine.registry import ENGINES
 from thence.journal.memory import Fault
-from thence.sim.elastic_node import GROUP, ElasticNode, Life
+from thence.sim.elastic_life import Life
+from thence.sim.elastic_node import GROUP, ElasticNode
 from thence.sim.elastic_options import ElasticOptions
 from thence.sim.names import node_names
 from thence.sim.node_view import Broken

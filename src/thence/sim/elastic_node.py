@@ -1,16 +1,13 @@
 """One node in virtual time whose groups' members change: founders, newcomers, leavers, the evicted.
 
-A node has lives.  Each is another incarnation with its own log and its own application, which keeps
-the names of all messages that it has seen: that is the state that newcomers take over.
+A node has lives (sim/elastic_life.py).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from random import Random
 from typing import Any, Protocol
-
-import msgspec
 
 from thence.causal.dot import SEQ_MAX
 from thence.client.elastic import Elastic
@@ -27,17 +24,15 @@ from thence.errors import Full, Removed
 from thence.journal.base import Identity
 from thence.journal.memory import Crashed, MemoryDisk, MemoryJournal
 from thence.sim.datagrams import Socket
+from thence.sim.elastic_life import Life
 from thence.sim.elastic_options import TIMING, ElasticOptions
 from thence.sim.node import MemoryLog
 from thence.sim.node_options import NEVER
 from thence.sim.node_view import Broken
 from thence.sim.pipes import Net, connect
-from thence.trace.record import Record
 from thence.wire.membership import Request, View
 
 GROUP = "group"
-FILLER = b"x" * 40_000
-"""Makes a state that takes several round trips."""
 LINGER_CHECKS = 1200
 """A node that is out waits so often for the others to know it."""
 
@@ -50,74 +45,6 @@ class Society(Net, Protocol):
     def installed(self, node: ElasticNode, view: View) -> None: ...
     def over(self, node: ElasticNode, why: str) -> None: ...
     def contacts(self, name: str) -> list[str]: ...
-
-
-class Life:
-    """One incarnation of a node: its driver, its log, its application."""
-
-    def __init__(self, name: str, now: float) -> None:
-        self.name = name
-        self.began = now
-        self.driver: Elastic | None = None
-        self.newcomer: Newcomer | None = None
-        self.records: list[Record] = []
-        self.seen: dict[str, bytes] = {}
-        """The application: every message that it sent or took, or that was handed to it."""
-        self.stable: set[str] = set()
-        self.sent = 0
-        self.disk: MemoryDisk | None = None
-        """What survives a crash, if anything does."""
-        self.restarts = 0
-        self.rejected: list[str] = []
-        self.members: set[str] = set()
-        self.is_leaving = False
-        self.is_over = False
-        self.why = ""
-
-    def over(self, why: str) -> None:
-        """It ended."""
-        self.is_over, self.why = True, why
-        if self.newcomer is not None:
-            self.newcomer.close()
-
-    @property
-    def id(self) -> str:
-        """As in ``a#2``; its name until it is let in."""
-        return self.name if self.driver is None else self.driver.name
-
-    def snapshot(self) -> Iterator[bytes]:
-        """Its state, a few messages at a time."""
-        items = list(self.seen.items())
-        for at in range(0, len(items), 20):
-            yield msgspec.msgpack.encode(items[at : at + 20])
-        yield FILLER
-
-    def resume(self, driver: Elastic) -> None:
-        """Go on from what was confirmed; what was taken since is told again."""
-        assert driver._ledger is not None
-        names = driver.members.names
-        reached = {
-            names[slot]: packed & SEQ_MAX
-            for slot, packed in driver._ledger.confirmed.reached.items()
-        }
-        self.seen = {
-            dot: payload
-            for dot, payload in self.seen.items()
-            if int(dot.rpartition(":")[2]) <= reached.get(dot.rpartition(":")[0], 0)
-        }
-        if len(self.seen) != sum(reached.values()):
-            raise Broken(f"{driver.name} has confirmed {reached}, and {len(self.seen)} messages")
-        self.driver = driver
-        self.sent = driver.client.sent & SEQ_MAX
-        self.members = {*(driver._members_confirmed() or ())}
-        self.restarts += 1
-
-    def restore(self, chunks: Iterator[bytes]) -> None:
-        """Take over the state of another."""
-        for chunk in chunks:
-            if chunk == FILLER:
-                return
-            self.seen.update(msgspec.msgpack.decode(chunk, type=list[tuple[str, bytes]]))
 
 
 class ElasticNode:
@@ -274,12 +201,11 @@ class ElasticNode:
         if self.is_up:
             self.is_up = False
             for link in list(self.hub.links.values()):
-                pipe: Any = link.connection
-                pipe.vanish()
+                link.connection.vanish()  # type: ignore[attr-defined]
             self.now_life.over("killed")
-            if self.now_life.disk is not None:
-                self.now_life.disk.crash()
-                self.now_life.disk.fault = None
+            if (disk := self.now_life.disk) is not None:
+                disk.crash()
+                disk.fault = None
             self.world.over(self, "killed")
 
     def stop(self, why: str) -> None:
@@ -287,11 +213,15 @@ class ElasticNode:
         if not self.is_up:
             return
         self.hub.stop(why, self.world.now)
-        self.is_up = False
         life = self.now_life
+        try:
+            if life.driver is not None:
+                life.driver.close(self.world.now, ended=why == "left")
+        except Crashed:  # in its last moment
+            self.kill()
+            return
+        self.is_up = False
         life.over(why)
-        if life.driver is not None:
-            life.driver.close(self.world.now, ended=why == "left")
         self.world.over(self, why)
 
     def _noted(self, what: str, who: str, detail: str) -> None:

@@ -137,6 +137,21 @@ def test_a_greeting_without_the_cookie_keeps_nothing_and_a_forged_one_opens_noth
     run(work())
 
 
+def test_a_late_packet_of_a_connection_that_ended_is_no_fault(run: Run):
+    async def work() -> None:
+        async with Ends() as ends:
+            late = ends.dialled.link._packet(DATA, 0, b"")  # type: ignore[attr-defined]
+            ends.dialled.close("enough")
+            await until(lambda: "closed" in ends.listening.calls)
+            stranger = Stranger(ends.listener.url.port)
+            stranger.send(late)
+            assert kind_of(await stranger.answer()) == RESET
+            assert ends.reports == []
+            stranger.sock.close()
+
+    run(work())
+
+
 def test_a_packet_of_an_unknown_connection_is_answered_with_a_reset_and_no_more(run: Run):
     async def work() -> None:
         async with Ends() as ends:

@@ -51,6 +51,8 @@ TIMER_S_MIN: Final = 0.001
 """Timers of event loops are no finer."""
 BACKLOG_BYTES_LOW: Final = BACKLOG_BYTES_HIGH // 2
 """A congested connection is congested no more."""
+GONE_MAX: Final = 1024
+"""Connections that ended lately, whose datagrams may still come: that is no fault."""
 
 # What is reported beside what all transports report (watch.py).
 BAD_DATAGRAM: Final = "bad-datagram"
@@ -313,6 +315,7 @@ class Endpoint:
         self._handler = handler
         self._gate = gate
         self._peers: dict[int, UdpConnection] = {}
+        self._gone: dict[int, None] = {}
         self._dirty: list[UdpConnection] = []
         self._flush_due = False
         self._unsent: deque[tuple[bytes, Any]] = deque()
@@ -332,6 +335,9 @@ class Endpoint:
         """It is over; False if that was known."""
         if self._peers.pop(peer.link.connection, None) is None:
             return False
+        self._gone[peer.link.connection] = None
+        if len(self._gone) > GONE_MAX:
+            del self._gone[next(iter(self._gone))]
         self.watch.gone(peer)
         self.close_if_unused()
         return True
@@ -397,8 +403,9 @@ class Endpoint:
                 peer.accepted()
                 self.wake(peer)
                 return
-        self.watch.report(BAD_DATAGRAM, f"{where}: {len(datagram)} bytes of no connection")
         connection = connection_of(datagram)
+        if connection not in self._gone:
+            self.watch.report(BAD_DATAGRAM, f"{where}: {len(datagram)} bytes of no connection")
         if kind_of(datagram) >= DATA and connection not in self._peers:
             self.put([short(RESET, connection)], sockaddr)
 

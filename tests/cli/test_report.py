@@ -31,7 +31,7 @@ def test_a_lab_with_its_metrics_needs_no_spark(
     out = tmp_path / "out"
     assert main(["report", str(lab), "--out", str(out)]) == 0
     text = capsys.readouterr().out
-    assert "Metadata: of 3 claims of the thesis, 3 reproduced." in text
+    assert "Metadata: of 3 claims of the thesis about 128 nodes, 3 reproduced." in text
     assert text.splitlines()[-1] == f"report: {out / 'index.html'}"
 
 

@@ -7,6 +7,8 @@ import re
 from html.parser import HTMLParser
 from pathlib import Path
 
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
 import pytest
 
 from tests.report.made_tables import (
@@ -99,6 +101,45 @@ def test_every_panel_without_data_says_why(tmp_path: Path):
     assert "not drawn, no runs of exp3 without stability in this lab" in text
     assert "not drawn, no runs of exp3-slow with stability in this lab" in text
     assert "figure 37b: no runs of exp3-slow with stability (all of it)" in text
+
+
+@pytest.mark.usefixtures("undrawn")
+def test_a_series_that_was_not_measured_is_named(tmp_path: Path):
+    lab = make_lab(tmp_path / "lab", sizes=(4,))
+    tables = lab / "metrics" / "metrics" / "noncausal_stability" / "part-0.parquet"
+    rows = pq.read_table(tables)
+    pq.write_table(rows.filter(pc.not_equal(rows["series"], "told_work")), tables)
+    text = build(lab, tmp_path / "out")
+    assert "not drawn, the metrics of these runs have no series told_work" in text
+
+
+@pytest.mark.usefixtures("undrawn")
+def test_what_the_thesis_states_stands_beside_ours_at_the_largest_size(tmp_path: Path):
+    text = build(make_lab(tmp_path / "lab", sizes=(4, 16)), tmp_path / "out")
+    assert "<td>256</td><td>8.4.1</td><td>32, 16 nodes</td>" in text
+    text = build(make_lab(tmp_path / "all", sizes=(4, 128)), tmp_path / "out")
+    assert "<td>256</td><td>8.4.1</td><td>256</td>" in text
+
+
+@pytest.mark.usefixtures("undrawn")
+def test_a_lab_of_other_experiments_is_not_asked_about_the_thesis(tmp_path: Path):
+    def rename(run: Row) -> bool:
+        is_kept = run["experiment"] == "exp3"
+        run["experiment"] = "mine"
+        return is_kept
+
+    def law(row: Row) -> float | None:
+        return usual(row | {"experiment": "exp3"})
+
+    files = [{"name": "made.toml", "text": "", "title": "What I wanted to know"}]
+    lab = make_lab(tmp_path / "lab", sizes=(4, 8), keep=rename, law=law, files=files)
+    text = build(lab, tmp_path / "out")
+    check_page(text)
+    assert "<h1>What I wanted to know</h1>" in text
+    assert "of the thesis about" not in text
+    assert "Figure 28" not in text
+    assert "The claims of the thesis" not in text
+    assert "metadata held by a node, with stability" in text
 
 
 @pytest.mark.usefixtures("undrawn")

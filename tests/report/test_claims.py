@@ -14,6 +14,7 @@ from thence.report.claims.base import IN_PART, NOT_MEASURED, NOT_REPRODUCED, REP
 from thence.report.data import Tables, read_lab
 from thence.report.evidence import Evidence
 from thence.report.figures import PANELS
+from thence.report.lab_page import summary_of
 from thence.report.thesis import PUBLISHED
 
 
@@ -167,3 +168,16 @@ def test_few_observations_are_told(tmp_path: Path):
     folder = make_lab(tmp_path, sizes=(128,), count=3)
     found = Evidence(Tables(folder / "metrics"), read_lab(folder).variants)
     assert "fewer than 20 observations" in CLAIMS["entries-vector"].verdict(found).parts[0].text
+
+
+def test_smaller_groups_are_told_of_comparisons_and_say_nothing_to_values(tmp_path: Path):
+    found = evidence(tmp_path, sizes=(4, 16))
+    shape = CLAIMS["memory-vector"].verdict(found)
+    assert shape.status == NOT_MEASURED
+    assert shape.smaller
+    assert "With 16 nodes, the largest group, the same was seen" in shape.reason
+    value = CLAIMS["memory-vector-size"].verdict(found)
+    assert not value.smaller
+    assert "the largest group: every 10 ms: vector 256 B" in value.reason
+    summary = summary_of({name: claim.verdict(found) for name, claim in CLAIMS.items()})
+    assert "3 not measured. In the largest groups of these runs all of those" in summary[0]

@@ -110,7 +110,7 @@ def test_a_picture_in_a_page_follows_its_colours_and_keeps_its_ids(
     assert all(each.startswith("31a-") for each in ids)
     used = re.findall(r'(?:href="#|url\(#)([^")]+)', svg)
     assert set(used) <= set(ids)
-    assert svg.startswith('<svg role="img" aria-label="Entries per message')
+    assert svg.startswith('<svg role="img" aria-label="What travels with a message')
 
 
 def test_every_variant_differs_from_the_others_in_marker_and_colour():

@@ -21,6 +21,7 @@ from thence.cli.lab_worker import WorkersFlags, say
 from thence.cli.plural import counted
 from thence.cli.progress import progress_bar
 from thence.cli.report import report_lab, text
+from thence.engine.registry import ENGINES
 from thence.errors import UnusableInputError
 from thence.lab.plan import Mode, RunPlan
 from thence.lab.runs import LAB_FILE, RUNS_FOLDER, Made, check_lab, make_runs
@@ -170,8 +171,13 @@ def about_lab(
     variants = {plan.variant.name: plan.variant for plan in plans}
     return {
         "v": LAB_VERSION,
-        "files": [{"name": each.name, "text": each.text} for each in scenarios],
-        "variants": msgspec.to_builtins(list(variants.values())),
+        "files": [
+            {"name": each.name, "title": each.title, "text": each.text} for each in scenarios
+        ],
+        "variants": [
+            {**msgspec.to_builtins(each), "about": ENGINES[each.engine].summary}
+            for each in variants.values()
+        ],
         "experiments": [
             {"name": name, "title": experiment.title, "file": scenario.name}
             for scenario in scenarios

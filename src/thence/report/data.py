@@ -209,6 +209,8 @@ class Variant(msgspec.Struct, frozen=True):
     engine: str = ""
     form: str = "interpreted"
     role: Literal["flagship", "flagship-default", "rival", "none"] = "none"
+    about: str = ""
+    """What the engine is, in a few words."""
 
 
 class LabFile(msgspec.Struct, frozen=True):
@@ -216,6 +218,7 @@ class LabFile(msgspec.Struct, frozen=True):
 
     name: str
     text: str = ""
+    title: str = ""
 
 
 class LabExperiment(msgspec.Struct, frozen=True):

@@ -18,7 +18,7 @@ from thence.report.claims.base import (
     Claim,
     Verdict,
 )
-from thence.report.data import FLAGSHIP, FLAGSHIP_DEFAULT, Lab, Tables, variants_of
+from thence.report.data import FLAGSHIP, FLAGSHIP_DEFAULT, RIVAL, Lab, Tables, variants_of
 from thence.report.drawing import Look, looks
 from thence.report.evidence import Evidence
 from thence.report.figures import FIGURES, PANELS
@@ -69,7 +69,11 @@ class LabPage:
         self.variants = lab.variants or variants_of(tables)
         self.evidence = Evidence(tables, self.variants)
         titles = {each.name: each.title for each in lab.experiments}
-        self._figures = [*FIGURES.values(), *other_figures(tables, titles)]
+        of_thesis = {name for panel in PANELS.values() for name in panel.experiments}
+        self.is_chapter_8 = any(run.experiment in of_thesis for run in tables.runs)
+        self._figures = other_figures(tables, titles)
+        if self.is_chapter_8:
+            self._figures = [*FIGURES.values(), *self._figures]
         self.findings = self._find()
         self.pictures: list[str] = []
 
@@ -86,7 +90,11 @@ class LabPage:
         return LabFindings(
             verdicts=verdicts,
             comparisons=comparisons,
-            summary=[*summary_of(verdicts), *self._of_flagship(comparisons)],
+            summary=[*summary_of(verdicts), *self._of_flagship(comparisons)]
+            if self.is_chapter_8
+            else [
+                "None of the thesis' experiments is in this lab: nothing was asked of its claims."
+            ],
         )
 
     def _of_flagship(self, comparisons: Sequence[Comparison]) -> list[str]:
@@ -119,7 +127,8 @@ class LabPage:
             figures.append({"figure": figure, "panels": panels, "claims": self._claims(figure)})
         return render(
             "lab.html",
-            title="The lab: chapter 8 measured again",
+            title=self._title(),
+            is_chapter_8=self.is_chapter_8,
             lab=self.lab,
             tables=self.tables,
             variants=self._variants(style),
@@ -138,6 +147,11 @@ class LabPage:
             tolerance=f"{LATENCY_TOLERANCE:.0%}",
             largest=SIZE,
         )  # fmt: skip
+
+    def _title(self) -> str:
+        if self.is_chapter_8:
+            return "Causal broadcast: the experiments of a thesis, measured again"
+        return "; ".join(file.title for file in self.lab.files if file.title) or "Experiments"
 
     def _panel(self, panel: Panel, style: dict[str, Look], total: int) -> dict[str, Any]:
         drawn = self.evidence.drawn(panel)
@@ -167,15 +181,26 @@ class LabPage:
             if point.lacks is not None
         }
         kind = "with" if drawn.panel.stability else "without"
-        none = f"no runs of {' and '.join(drawn.panel.experiments)} {kind} stability in this lab"
+        asked = drawn.panel.experiments
+        if any(
+            run.experiment in asked and bool(run.stability) == drawn.panel.stability
+            for run in self.tables.runs
+        ):
+            none = f"the metrics of these runs have no series {drawn.series}"
+        else:
+            none = f"no runs of {' and '.join(asked)} {kind} stability in this lab"
         return "; ".join(sorted(reasons)) or none
 
     def _stated(self, drawn: Drawn, stated: Published) -> dict[str, Any]:
         """What the thesis says, and ours at the same size, by interval."""
         unit = drawn.panel.quantity.unit
         points = self.evidence.by_engine(drawn.panel.name, stated.engine)
-        values = [point.p50 for setting, point in points.items() if setting[0] == SIZE]
-        return {"stated": stated, "ours": reach(values, unit) if values else "not measured"}
+        sizes = [size for (size, _), point in points.items() if point.p50 is not None]
+        if not sizes:
+            return {"stated": stated, "ours": "not measured"}
+        largest = max(sizes)
+        ours = reach((point.p50 for (size, _), point in points.items() if size == largest), unit)
+        return {"stated": stated, "ours": ours if largest == SIZE else f"{ours}, {largest} nodes"}
 
     def _headline(self) -> dict[str, Any]:
         """The main numbers at the largest size that all of the compared were run with."""
@@ -271,16 +296,19 @@ class LabPage:
         ]
 
     def _ratios(self) -> list[RatioRow]:
-        return [row for panel in PANELS.values() for row in ratios(self.evidence, panel)]
+        panels = [panel for figure in self._figures for panel in figure.panels]
+        return [row for panel in panels for row in ratios(self.evidence, panel)]
 
     def _variants(self, style: dict[str, Look]) -> list[dict[str, Any]]:
-        roles = {FLAGSHIP: "flagship, looks for stable messages at every step",
-                 FLAGSHIP_DEFAULT: "flagship as installed: looks now and then"}  # fmt: skip
+        roles = {FLAGSHIP: "the flagship, looking for stable messages at every step",
+                 FLAGSHIP_DEFAULT: "the flagship as installed: it looks now and then",
+                 RIVAL: "what the flagship is compared with", "none": "shown beside"}  # fmt: skip
         return [
             {
                 "variant": each,
                 "colour": style[each.name].colour,
-                "role": roles.get(each.role, each.role),
+                "what": each.about,
+                "role": roles[each.role],
             }
             for each in self.variants
         ]
@@ -318,5 +346,20 @@ def summary_of(verdicts: dict[str, Verdict]) -> list[str]:
         statuses = [v.status for name, v in verdicts.items() if CLAIMS[name].kind == kind]
         found = Counter(statuses)
         parts = [f"{found[status]} {status}" for status in STATUSES if found[status]]
-        told.append(f"{title}: of {len(statuses)} claims of the thesis, {listed(parts)}.")
+        told.append(
+            f"{title}: of {len(statuses)} claims of the thesis about {SIZE} nodes, {listed(parts)}."
+            f"{_of_smaller(kind, verdicts)}"
+        )
     return told
+
+
+def _of_smaller(kind: str, verdicts: dict[str, Verdict]) -> str:
+    """What smaller groups say already to claims that compare engines."""
+    seen = [v.smaller for name, v in verdicts.items() if v.smaller and CLAIMS[name].kind == kind]
+    if not seen:
+        return ""
+    same = sum(all([part.holds for part in parts]) for parts in seen)
+    many = "all" if same == len(seen) else "none" if not same else f"{same} of {len(seen)}"
+    return (
+        f" In the largest groups of these runs {many} of those that compare engines hold already."
+    )

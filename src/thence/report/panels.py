@@ -47,7 +47,7 @@ class Quantity(msgspec.Struct, frozen=True, kw_only=True):
 
 ENTRIES: Final = Quantity(
     name="entries",
-    label="entries per message",
+    label="entries in a message",
     meaning="How much causality travels with a message: predecessors that it names, or entries of "
     "its version vectors.",
     metric="metadata",
@@ -66,8 +66,9 @@ MEMORY: Final = Quantity(
 )
 STABILITY: Final = Quantity(
     name="stability latency",
-    label="non-causal stability latency",
-    meaning="How long after it could be known a message is told stable.",
+    label="added delay until told stable",
+    meaning="How long after it could be known a message is told stable (non-causal stability "
+    "latency).",
     metric="noncausal_stability",
     series="latency",
     simulated="told_work",
@@ -76,9 +77,9 @@ STABILITY: Final = Quantity(
 )
 DELIVERY: Final = Quantity(
     name="delivery latency",
-    label="non-causal delivery latency",
+    label="added delay until delivered",
     meaning="How long a message that had to wait is kept after the last thing it waited for "
-    "has arrived: the share of the delay that is the algorithm's.",
+    "has arrived: the share of the delay that is the algorithm's (non-causal delivery latency).",
     metric="noncausal_delivery",
     series="waited",
     simulated="waited_work",
@@ -87,7 +88,7 @@ DELIVERY: Final = Quantity(
 )
 SLOW_DELIVERY: Final = Quantity(
     name="delivery latency on the slow link",
-    label="non-causal delivery latency",
+    label="added delay until delivered",
     meaning="The same, only at the two nodes of the slow link.",
     metric="noncausal_delivery",
     series="slow_waited",
@@ -120,6 +121,13 @@ class Panel(msgspec.Struct, frozen=True, kw_only=True):
     leaves_out: tuple[str, ...] = ()
     """Engines that this figure is not about."""
     is_thesis: bool = True
+
+    @property
+    def what(self) -> str:
+        """What it is about, in a few words."""
+        if self.quantity.unit == "entries":
+            return self.quantity.label
+        return f"{self.quantity.label}, {'with' if self.stability else 'without'} stability"
 
 
 class Point(msgspec.Struct, frozen=True, kw_only=True):

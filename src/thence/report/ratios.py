@@ -14,6 +14,8 @@ class RatioRow(msgspec.Struct, frozen=True):
     """One variant in a panel."""
 
     panel: str
+    what: str
+    """That is compared, in words."""
     variant: str
     cells: dict[int, str]
     """By size: the ratio, or the least and the greatest of the send intervals."""
@@ -36,7 +38,7 @@ def ratios(evidence: Evidence, panel: Panel) -> list[RatioRow]:
             if point.p50 is not None and ours is not None and ours.p50 is not None:
                 by_size.setdefault(setting[0], []).append(_ratio(point.p50, ours.p50))
         cells = {size: _range(values) for size, values in sorted(by_size.items())}
-        found.append(RatioRow(panel.name, variant.name, cells))
+        found.append(RatioRow(panel.name, panel.what, variant.name, cells))
     return found
 
 

@@ -17,6 +17,8 @@ from thence.report.units import shown
 Progress = Callable[[str, int, int], None]
 DRAWN_MAX: Final = 12
 """Runs that have pictures; of more the page has the table, and says so."""
+TICK_US: Final = 1000.0
+"""Of the clock by which a real node's log tells the time."""
 
 
 class Checked(msgspec.Struct, frozen=True, kw_only=True):
@@ -88,13 +90,18 @@ class RunsPage:
         if len(self.numbers) > 1 or self.numbers[0].delay_us_p50 is None:
             return []
         run = self.numbers[0]
+        least_us = 0.0 if self.tables.are_simulated else TICK_US
+
+        def within(us: float | None) -> str:
+            return shown(None if us is None else max(us, least_us), "us")
+
         text = (
-            f"Half of the deliveries came within {shown(run.delay_us_p50, 'us')} of the arrival, "
-            f"99 of 100 within {shown(run.delay_us_p99, 'us')}"
+            f"Half of the deliveries came within {within(run.delay_us_p50)} of the arrival, "
+            f"99 of 100 within {within(run.delay_us_p99)}"
         )
         if run.lag_us_p50 is None:
             return [f"{text}."]
-        return [f"{text}; half of all messages were stable within {shown(run.lag_us_p50, 'us')}."]
+        return [f"{text}; half of all messages were stable within {within(run.lag_us_p50)}."]
 
     def render(self) -> str:
         """Draw everything and put it together."""
@@ -105,7 +112,7 @@ class RunsPage:
                 {
                     "run": run,
                     "facts": _facts(run),
-                    "told": _told(numbers),
+                    "told": _told(numbers, run.is_simulated),
                     "logs": self._logs.get(run.run, []),
                     "figures": figures,
                 }
@@ -173,7 +180,9 @@ def _facts(run: Run) -> list[tuple[str, str]]:
     facts = run.facts()
     told = [("engine", run.variant or run.engine or "not said")]
     told.append(("stability", "computed" if run.stability else "not computed"))
-    told.append(("time", "virtual (simulated)" if run.is_simulated else "of clocks"))
+    told.append(
+        ("time", "virtual (simulated)" if run.is_simulated else "real, by the nodes' clocks")
+    )
     if run.interval_ms is not None:
         told.append(("mean time between sends of a node", f"{run.interval_ms:g} ms"))
     if isinstance(facts.get("command"), str):
@@ -181,7 +190,13 @@ def _facts(run: Run) -> list[tuple[str, str]]:
     return told
 
 
-def _told(numbers: RunNumbers) -> list[tuple[str, str]]:
+def _time(us: float | None, is_simulated: bool) -> str:
+    """Not finer than the clock that measured it."""
+    is_finer = us is not None and us < TICK_US and not is_simulated
+    return f"below {shown(TICK_US, 'us')}" if is_finer else shown(us, "us")
+
+
+def _told(numbers: RunNumbers, is_simulated: bool) -> list[tuple[str, str]]:
     """The numbers of a run for people."""
     words = None if numbers.words_max is None else numbers.words_max * 8
     return [
@@ -191,10 +206,10 @@ def _told(numbers: RunNumbers) -> list[tuple[str, str]]:
         ("deliveries", f"{numbers.deliveries:,}"),
         ("held back", f"{numbers.held_back:,}"),
         ("told stable", f"{numbers.stables:,}"),
-        ("arrival to delivery, median", shown(numbers.delay_us_p50, "us")),
-        ("arrival to delivery, 99 of 100", shown(numbers.delay_us_p99, "us")),
-        ("delivery to stable, median", shown(numbers.lag_us_p50, "us")),
-        ("delivery to stable, 99 of 100", shown(numbers.lag_us_p99, "us")),
+        ("arrival to delivery, median", _time(numbers.delay_us_p50, is_simulated)),
+        ("arrival to delivery, 99 of 100", _time(numbers.delay_us_p99, is_simulated)),
+        ("delivery to stable, median", _time(numbers.lag_us_p50, is_simulated)),
+        ("delivery to stable, 99 of 100", _time(numbers.lag_us_p99, is_simulated)),
         ("metadata on the wire, mean", shown(numbers.metadata_bytes_mean, "bytes")),
         ("metadata held, most", shown(words, "bytes")),
     ]

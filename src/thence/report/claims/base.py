@@ -42,6 +42,8 @@ class Verdict(msgspec.Struct, frozen=True, kw_only=True):
     parts: tuple[Part, ...] = ()
     reason: str
     """What the numbers do not say themselves; may be empty."""
+    smaller: tuple[Part, ...] = ()
+    """Of a claim that was not measured: what the largest group that was run shows."""
 
 
 class Claim(msgspec.Struct, frozen=True, kw_only=True):
@@ -73,46 +75,52 @@ Test = Callable[[dict[str, Point], Unit], tuple[bool, str]]
 """Of the points of some engines at one setting: whether it holds, and the numbers in words."""
 
 
-def judged(panel: str, engines: Sequence[str], test: Test, size: int = SIZE) -> Judge:
-    """A claim about every send interval at one size."""
+def judged(panel: str, engines: Sequence[str], test: Test, is_value: bool = False) -> Judge:
+    """A claim about every send interval at 128 nodes.
+
+    ``is_value``: it states values, to which smaller groups say nothing.
+    """
 
     def judge(evidence: Evidence) -> Verdict:
-        return _judge(evidence, {engine: (panel, engine) for engine in engines}, test, size)
+        return _judge(evidence, {engine: (panel, engine) for engine in engines}, test, is_value)
 
     return judge
 
 
-def judged_across(places: dict[str, tuple[str, str]], test: Test, size: int = SIZE) -> Judge:
+def judged_across(places: dict[str, tuple[str, str]], test: Test) -> Judge:
     """The same of several panels; ``places``: by the test's own name, panel and engine."""
 
     def judge(evidence: Evidence) -> Verdict:
-        return _judge(evidence, places, test, size)
+        return _judge(evidence, places, test, is_value=False)
 
     return judge
 
 
 def _judge(
-    evidence: Evidence, places: dict[str, tuple[str, str]], test: Test, size: int
+    evidence: Evidence, places: dict[str, tuple[str, str]], test: Test, is_value: bool
 ) -> Verdict:
     points = {key: evidence.by_engine(*place) for key, place in places.items()}
     unit = evidence.panel(next(iter(places.values()))[0]).panel.quantity.unit
     common = set.intersection(*(set(each) for each in points.values()))
-    here = sorted((setting for setting in common if setting[0] == size), key=order)
+    here = sorted((setting for setting in common if setting[0] == SIZE), key=order)
     if here:
         return _concluded([_part(setting, points, test, unit) for setting in here])
-    missing = _missing(evidence, places, points, size)
+    missing = _missing(evidence, places, points, SIZE)
     sizes = [setting[0] for setting in common]
     if not sizes:
         return Verdict(status=NOT_MEASURED, reason=f"{missing}.")
     largest = max(sizes)
     there = sorted((setting for setting in common if setting[0] == largest), key=order)
     parts = [_part(setting, points, test, unit) for setting in there]
+    told = "; ".join(f"{part.where}: {part.text}" for part in parts)
+    if is_value:
+        reason = f"{missing}. With {largest} nodes, the largest group: {told}."
+        return Verdict(status=NOT_MEASURED, reason=reason)
     direction = {True: "the same", False: "the opposite"}
     held = [part.holds for part in parts]
     found = direction[held[0]] if len(set(held)) == 1 else "both, by interval,"
-    told = "; ".join(f"{part.where}: {part.text}" for part in parts)
     reason = f"{missing}. With {largest} nodes, the largest group, {found} was seen ({told})."
-    return Verdict(status=NOT_MEASURED, reason=reason)
+    return Verdict(status=NOT_MEASURED, reason=reason, smaller=tuple(parts))
 
 
 def _part(

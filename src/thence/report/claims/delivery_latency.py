@@ -50,6 +50,7 @@ def _close(panel: str) -> Claim:
             panel,
             (GRAPH, VECTOR),
             both(about(GRAPH, VECTOR, *CLOSE), within(GRAPH, 4, 400), within(VECTOR, 4, 400)),
+            is_value=True,
         ),
         because=costs(panel, VECTOR, GRAPH),
     )
@@ -64,7 +65,12 @@ def _values(
         section="8.4.5",
         panel=panel,
         says=says,
-        judge=judged(panel, (VECTOR, GRAPH), both(within(VECTOR, *vector), within(GRAPH, *graph))),
+        judge=judged(
+            panel,
+            (VECTOR, GRAPH),
+            both(within(VECTOR, *vector), within(GRAPH, *graph)),
+            is_value=True,
+        ),
         because=costs(panel, VECTOR, GRAPH),
     )
 

@@ -36,7 +36,7 @@ def _values(panel: str, says: str, graph: float | None, vector: float) -> Claim:
         section="8.4.6",
         panel=panel,
         says=f"{says} (within a factor of 3).",
-        judge=judged(panel, engines, near),
+        judge=judged(panel, engines, near, is_value=True),
         because=costs(panel, GRAPH, VECTOR),
     )
 

@@ -34,6 +34,7 @@ def _claims(panel: str, section: str, other: str, what: str) -> tuple[Claim, ...
                 panel,
                 (GRAPH, other),
                 both(within(GRAPH, None, 3 * MS), within(other, 10 * MS, None)),
+                is_value=True,
             ),
             because=costs(panel, GRAPH, other),
         ),

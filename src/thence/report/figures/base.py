@@ -14,7 +14,10 @@ class Figure(msgspec.Struct, frozen=True, kw_only=True):
     """As its module is named."""
     number: str
     """What the thesis calls it; empty for ours."""
+    experiment: str = ""
+    """Which of the thesis' experiments it is about, for people."""
     title: str
+    """In words that need no thesis."""
     asks: str
     """The question that it answers, for a person who has not read the thesis."""
     panels: tuple[Panel, ...]

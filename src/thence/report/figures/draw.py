@@ -14,17 +14,19 @@ from thence.report.data import Variant
 from thence.report.drawing import INK, Look, Picture, canvas, save
 from thence.report.panels import Drawn, Point
 from thence.report.thesis import SIZE, Published
-from thence.report.units import interval, shown
+from thence.report.units import every, interval, shown
 
 if TYPE_CHECKING:
     from matplotlib.artist import Artist
     from matplotlib.axes import Axes
 
 AXES_INCHES: Final = 3.4
-ALONE_INCHES: Final = 6.4
+ALONE_INCHES: Final = 4.8
 HEIGHT_INCHES: Final = 3.5
 LOG_FROM: Final = 12
 """A range of more than this, largest by smallest, is drawn on a logarithmic scale."""
+FEW_DECADES: Final = 300
+"""A logarithmic axis of less than this, largest by smallest, has more numbers beside it."""
 STATED: Final = "thesis: "
 """What the legend says before the name of an engine, of values that the thesis states."""
 APART: Final = 0.07
@@ -48,7 +50,7 @@ def draw_panel(
             _stated(axes, drawn, stated, looks)
             if divided:
                 axes.set_title(f"a message every {interval(interval_ms)}")
-            axes.set_xlabel("nodes")
+            axes.set_xlabel(_below(drawn, bool(divided)))
             if column == 0:
                 axes.set_ylabel(drawn.panel.quantity.label)
             _sizes(axes, drawn, bool(divided))
@@ -60,7 +62,7 @@ def draw_panel(
         names = sorted(handles, key=lambda text: text.startswith(STATED))
         figure.legend(
             [handles[name] for name in names], names, loc="outside lower center",
-            ncols=min(len(handles), 2 * len(columns) if divided else 3),
+            ncols=min(len(handles), 2 * len(columns)),
         )  # fmt: skip
         return save(figure, folder, drawn.panel.name, label_of(drawn))
 
@@ -130,6 +132,16 @@ def _of_engine(drawn: Drawn, engine: str) -> Variant | None:
     return next((each for each in drawn.variants if each.engine == engine), None)
 
 
+def _below(drawn: Drawn, divided: bool) -> str:
+    """What the numbers below the axes are."""
+    found = {interval_ms for _, interval_ms in drawn.settings()}
+    if divided or found == {None}:
+        return "nodes"
+    if len(found) > 1:
+        return "nodes, and the mean time between two messages of one"
+    return f"nodes, each of which sends {every(found.pop())} on average"
+
+
 def _sizes(axes: Axes, drawn: Drawn, divided: bool) -> None:
     from matplotlib.ticker import NullLocator
 
@@ -142,11 +154,9 @@ def _sizes(axes: Axes, drawn: Drawn, divided: bool) -> None:
     axes.set_xticks(sizes)
     # Where the interval goes with the size, both are at the tick.
     by_size = dict(settings)
+    is_told = not divided and len(set(by_size.values())) > 1
     axes.set_xticklabels(
-        [
-            f"{size}" if divided or by_size[size] is None else f"{size}\n{interval(by_size[size])}"
-            for size in sizes
-        ]
+        [f"{size}\n{interval(by_size[size])}" if is_told else f"{size}" for size in sizes]
     )
     axes.set_xlim(sizes[0] / 1.35, sizes[-1] * 1.45)
 
@@ -178,7 +188,11 @@ def _scale(axes: Axes, drawn: Drawn, stated: Sequence[Published]) -> None:
         axes.yaxis.set_minor_locator(NullLocator())
     else:
         axes.set_yscale("log")
-        axes.yaxis.set_major_locator(LogLocator(base=10, numticks=8))
+        # A short axis has few powers of ten on it.
+        few = max(positive) / low < FEW_DECADES
+        axes.yaxis.set_major_locator(
+            LogLocator(base=10, subs=(1.0, 2.0, 5.0) if few else (1.0,), numticks=8)
+        )
         axes.yaxis.set_minor_formatter(NullFormatter())
         axes.set_ylim(bottom=low / 2)
     axes.set_ylim(top=max(axes.get_ylim()[1], max(positive) * 1.6))

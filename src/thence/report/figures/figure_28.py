@@ -10,14 +10,15 @@ from thence.report.panels import ENTRIES, MEMORY, Panel
 FIGURE: Final = Figure(
     name="figure_28",
     number="28",
-    title="Experiment 1: entries per message and memory, without stability",
+    experiment="experiment 1",
+    title="Tagging every message twice: on the wire and in memory",
     asks="The classic way tags a message twice, once in the middleware and once in the "
     "application. What does that cost on the wire and in memory, against naming "
     "predecessors?",
     panels=(
         Panel(
             name="28a",
-            title="Entries per message",
+            title="What travels with a message",
             quantity=ENTRIES,
             stability=False,
             experiments=("exp1", "exp2"),
@@ -25,7 +26,7 @@ FIGURE: Final = Figure(
         ),
         Panel(
             name="28b",
-            title="Memory without stability",
+            title="What a node keeps, without stability",
             quantity=MEMORY,
             stability=False,
             experiments=("exp1", "exp2"),

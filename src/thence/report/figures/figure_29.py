@@ -10,12 +10,13 @@ from thence.report.panels import MEMORY, STABILITY, Panel
 FIGURE: Final = Figure(
     name="figure_29",
     number="29",
-    title="Experiment 1: memory and stability latency, with stability",
+    experiment="experiment 1",
+    title="Tagging every message twice, and finding out what is stable",
     asks="What does it cost to find out, besides, which messages everybody has?",
     panels=(
         Panel(
             name="29a",
-            title="Memory with stability",
+            title="What a node keeps, with stability",
             quantity=MEMORY,
             stability=True,
             experiments=("exp1", "exp2"),
@@ -23,7 +24,7 @@ FIGURE: Final = Figure(
         ),
         Panel(
             name="29b",
-            title="Non-causal stability latency",
+            title="Delay until a message is told stable",
             quantity=STABILITY,
             stability=True,
             experiments=("exp1", "exp2"),

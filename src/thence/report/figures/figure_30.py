@@ -10,19 +10,20 @@ from thence.report.panels import ENTRIES, MEMORY, Panel
 FIGURE: Final = Figure(
     name="figure_30",
     number="30",
-    title="Experiment 2: entries per message and memory, without stability",
+    experiment="experiment 2",
+    title="One vector per message: on the wire and in memory",
     asks="The same against the best that vectors can do: one vector per message, exact.",
     panels=(
         Panel(
             name="30a",
-            title="Entries per message",
+            title="What travels with a message",
             quantity=ENTRIES,
             stability=False,
             experiments=("exp2",),
         ),
         Panel(
             name="30b",
-            title="Memory without stability",
+            title="What a node keeps, without stability",
             quantity=MEMORY,
             stability=False,
             experiments=("exp2",),

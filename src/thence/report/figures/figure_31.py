@@ -10,20 +10,21 @@ from thence.report.panels import ENTRIES, MEMORY, Panel
 FIGURE: Final = Figure(
     name="figure_31",
     number="31",
-    title="Experiment 3: entries per message and memory, constant work, without stability",
+    experiment="experiment 3",
+    title="The same work for more and more nodes: on the wire and in memory",
     asks="Larger groups send less often here, so that the messages per second of the whole "
     "group stay the same. Does a large group still cost more?",
     panels=(
         Panel(
             name="31a",
-            title="Entries per message",
+            title="What travels with a message",
             quantity=ENTRIES,
             stability=False,
             experiments=("exp3",),
         ),
         Panel(
             name="31b",
-            title="Memory without stability",
+            title="What a node keeps, without stability",
             quantity=MEMORY,
             stability=False,
             experiments=("exp3",),

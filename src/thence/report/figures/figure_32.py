@@ -10,19 +10,20 @@ from thence.report.panels import MEMORY, Panel
 FIGURE: Final = Figure(
     name="figure_32",
     number="32",
-    title="Experiments 2 and 3: memory, with stability",
+    experiment="experiments 2 and 3",
+    title="What a node keeps while it finds out what is stable",
     asks="How much does a node hold while it waits until everybody has a message?",
     panels=(
         Panel(
             name="32a",
-            title="Experiment 2: memory with stability",
+            title="Each node as busy as before (experiment 2)",
             quantity=MEMORY,
             stability=True,
             experiments=("exp2",),
         ),
         Panel(
             name="32b",
-            title="Experiment 3: memory with stability",
+            title="The same work for all together (experiment 3)",
             quantity=MEMORY,
             stability=True,
             experiments=("exp3",),

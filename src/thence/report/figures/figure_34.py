@@ -10,20 +10,21 @@ from thence.report.panels import DELIVERY, Panel
 FIGURE: Final = Figure(
     name="figure_34",
     number="34",
-    title="Experiment 2: delivery latency",
+    experiment="experiment 2",
+    title="How soon a message that waited is delivered",
     asks="Once everything that a waiting message needs has arrived, how long until it is "
     "handed over?",
     panels=(
         Panel(
             name="34a",
-            title="Non-causal delivery latency, without stability",
+            title="Without stability",
             quantity=DELIVERY,
             stability=False,
             experiments=("exp2",),
         ),
         Panel(
             name="34b",
-            title="Non-causal delivery latency, with stability",
+            title="With stability",
             quantity=DELIVERY,
             stability=True,
             experiments=("exp2",),

@@ -10,20 +10,21 @@ from thence.report.panels import DELIVERY, Panel
 FIGURE: Final = Figure(
     name="figure_35",
     number="35",
-    title="Experiment 3: delivery latency",
+    experiment="experiment 3",
+    title="How soon a message that waited is delivered, the same work for more nodes",
     asks="Once everything that a waiting message needs has arrived, how long until it is "
     "handed over?",
     panels=(
         Panel(
             name="35a",
-            title="Non-causal delivery latency, without stability",
+            title="Without stability",
             quantity=DELIVERY,
             stability=False,
             experiments=("exp3",),
         ),
         Panel(
             name="35b",
-            title="Non-causal delivery latency, with stability",
+            title="With stability",
             quantity=DELIVERY,
             stability=True,
             experiments=("exp3",),

@@ -10,20 +10,21 @@ from thence.report.panels import SLOW_DELIVERY, Panel
 FIGURE: Final = Figure(
     name="figure_36",
     number="36",
-    title="Experiment 2 with a slow link: delivery latency at its two ends",
+    experiment="experiment 2 with a slow link",
+    title="How soon a message that waited is delivered at the ends of a slow link",
     asks="One link is ten times slower, so that much is held back at its two ends. How long "
     "does it take to hand over what one arrival releases?",
     panels=(
         Panel(
             name="36a",
-            title="Non-causal delivery latency on the slow link, without stability",
+            title="Without stability",
             quantity=SLOW_DELIVERY,
             stability=False,
             experiments=("exp2-slow",),
         ),
         Panel(
             name="36b",
-            title="Non-causal delivery latency on the slow link, with stability",
+            title="With stability",
             quantity=SLOW_DELIVERY,
             stability=True,
             experiments=("exp2-slow",),

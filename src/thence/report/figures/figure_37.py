@@ -10,20 +10,21 @@ from thence.report.panels import SLOW_DELIVERY, Panel
 FIGURE: Final = Figure(
     name="figure_37",
     number="37",
-    title="Experiment 3 with a slow link: delivery latency at its two ends",
+    experiment="experiment 3 with a slow link",
+    title="The same at the ends of a slow link, the same work for more nodes",
     asks="One link is ten times slower, so that much is held back at its two ends. How long "
     "does it take to hand over what one arrival releases?",
     panels=(
         Panel(
             name="37a",
-            title="Non-causal delivery latency on the slow link, without stability",
+            title="Without stability",
             quantity=SLOW_DELIVERY,
             stability=False,
             experiments=("exp3-slow",),
         ),
         Panel(
             name="37b",
-            title="Non-causal delivery latency on the slow link, with stability",
+            title="With stability",
             quantity=SLOW_DELIVERY,
             stability=True,
             experiments=("exp3-slow",),

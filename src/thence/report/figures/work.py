@@ -16,7 +16,7 @@ FIGURE: Final = Figure(
     panels=(
         Panel(
             name="work-a",
-            title="Experiment 2: CPU time per delivery, without stability",
+            title="Without stability (experiment 2)",
             quantity=WORK,
             stability=False,
             experiments=("exp2",),
@@ -24,7 +24,7 @@ FIGURE: Final = Figure(
         ),
         Panel(
             name="work-b",
-            title="Experiment 2: CPU time per delivery, with stability",
+            title="With stability (experiment 2)",
             quantity=WORK,
             stability=True,
             experiments=("exp2",),

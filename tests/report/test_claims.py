@@ -181,3 +181,16 @@ def test_smaller_groups_are_told_of_comparisons_and_say_nothing_to_values(tmp_pa
     assert "the largest group: every 10 ms: vector 256 B" in value.reason
     summary = summary_of({name: claim.verdict(found) for name, claim in CLAIMS.items()})
     assert "3 not measured. In the largest groups of these runs all of those" in summary[0]
+    order = CLAIMS["delivery-in-order"].verdict(found)
+    assert order.status == NOT_MEASURED
+    assert "With up to 16: 100.0% had to wait at most" in order.reason
+
+
+def test_a_graph_that_is_sooner_than_at_most_50_ms_is_no_contradiction(tmp_path: Path):
+    for ms, expected in ((1.0, REPRODUCED), (200.0, NOT_REPRODUCED)):
+        law = changed(
+            "slow_waited_work",
+            lambda row, _, ms=ms: 1.7e6 if row["variant"] == "vector" else ms * 1000,
+        )
+        found = evidence(tmp_path / f"{ms}", law=law, sizes=(128,))
+        assert status("slow-link-values-36b", found) == expected

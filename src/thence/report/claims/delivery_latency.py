@@ -19,7 +19,7 @@ from thence.report.claims.base import (
 from thence.report.claims.reasons import costs
 from thence.report.evidence import Evidence
 from thence.report.panels import order
-from thence.report.thesis import GRAPH, VECTOR
+from thence.report.thesis import GRAPH, SIZE, VECTOR
 from thence.report.units import interval
 
 CLOSE: Final = (0.5, 2.0)
@@ -96,6 +96,13 @@ def _mostly_in_order(evidence: Evidence) -> Verdict:
     if not parts:
         return Verdict(status=NOT_MEASURED, reason=f"No run of {VECTOR} in experiment 2.")
     worst = max(parts, key=lambda part: part.numbers[0])
+    largest = max(size for size, _, _ in arrived)
+    if largest < SIZE:
+        reason = (
+            f"No run of {VECTOR} with {SIZE} nodes. With up to {largest}: {worst.text} at most "
+            f"({worst.where})."
+        )
+        return Verdict(status=NOT_MEASURED, reason=reason, smaller=tuple(parts))
     reason = f"Of {len(parts)} settings the one where most had to wait is shown."
     return Verdict(status=status_of(parts), parts=(worst,), reason=reason)
 

@@ -24,11 +24,14 @@ def _sooner(panel: str, times: float, told: str) -> Claim:
     )
 
 
-def _values(panel: str, says: str, graph: float | None, vector: float) -> Claim:
+def _values(
+    panel: str, says: str, graph: float | None, vector: float, at_most: bool = False
+) -> Claim:
+    """``at_most``: what is said of the graph is a bound."""
     near = within(VECTOR, vector / ORDER, vector * ORDER)
     engines: tuple[str, ...] = (VECTOR,)
     if graph is not None:
-        near = both(within(GRAPH, graph / ORDER, graph * ORDER), near)
+        near = both(within(GRAPH, None if at_most else graph / ORDER, graph * ORDER), near)
         engines = (GRAPH, VECTOR)
     return Claim(
         name=f"slow-link-values-{panel}",
@@ -58,7 +61,10 @@ CLAIMS: Final = (
     _sooner("36a", 1.0, ""),
     _values("36a", "With 128 nodes vectors take 10 to 12 ms", None, 11 * MS),
     _sooner("36b", 10.0, ", by more than an order of magnitude with stability"),
-    _values("36b", "With stability it is around 50 ms against 1.7 s", 50 * MS, 1.7 * S),
+    _values(
+        "36b", "With stability it is around 50 ms at most against 1.7 s", 50 * MS, 1.7 * S,
+        at_most=True,
+    ),
     _sooner("37a", 1.0, ""),
     _values("37a", "With 128 nodes it is around 6 ms against 11 ms", 6 * MS, 11 * MS),
     _sooner("37b", 10.0, ", by more than an order of magnitude with stability"),
@@ -68,4 +74,4 @@ CLAIMS: Final = (
         for number in (36, 37)
         for engine in (VECTOR, GRAPH)
     ),
-)
+)  # fmt: skip

@@ -329,7 +329,7 @@ B1, B2, C1 = pack(1, 1), pack(1, 2), pack(2, 1)
 
 def ready_and_stable(module: ModuleType, *received: Message | Phantom) -> list[list[int]]:
     """What a silent node whose application takes nothing makes ready, and calls stable."""
-    _, engine = module.make(Members("abc"), 0, EngineOptions(stability_batch=1))
+    _, engine = module.make(Members("abc"), 0, EngineOptions())
     out = Effects()
     for message in received:
         engine.receive(message.origin, message, out)

@@ -1,216 +1,312 @@
 """Stability at once: everything that is stable is told by the step that made it so.
 
 ``Stability`` looks in passes, which is cheap per message and late.  Here (``stability_batch=1``)
-each step spreads only what it changed.  A change is always one member that is known to have
-consumed one message: the sender of a delivered message, the announcer of a usable phantom, this
-node when its application took something.  A worklist sets that member's bit on the ancestors and
-stops wherever it is set already.
+sets of messages are kept instead, as the bits of integers: bit p stands for ``log[p]``.  What each
+member is known to have consumed is one such set, what is stable is in all of them, and a delivery
+costs a few operations on whole sets.
 
-Invariants, between steps
-    ``know`` is closed towards ancestors: who has the bit of a message has it on all before it.  So
-    the worklist may stop, and a message is known by all no earlier than what is before it.  The own
-    bit needs no spreading, because an application takes what is before a message first; unless
-    there are hollow messages, which nobody takes.
+Who has consumed what
+    The *reach* of a message is itself and what is before it: what its sender had consumed, and the
+    reaches of what it names.  The sender has consumed the reach; so has the announcer of a usable
+    phantom that of each message it names, and this node that of each message its application took.
 
-    Whatever all members know was told.  Each bit is set in one place, and looked at there; the own
-    one is set by the client, so what the application took is looked at in the next step.
+    Reaches are remembered for the NEWEST messages of each origin, because those are what others
+    name; any other is found by walking back to where all is known.  So the sets take as many bits
+    for each message as there are members, times 1 + NEWEST: memory is linear in what is not stable.
+
+Who is awaited
+    A few members such that each message that is not stable lacks one of them.  Until one of these
+    sends or announces something nothing can become stable, not even what comes meanwhile: that
+    lacks all of them.  So the deliveries of all others only go into the log, and get their places
+    in the next ``flush``, when the application has its message.  This is the watched dot of a held
+    message once more (engine/delivery.py), and what Min is to the matrix of algorithm 7.
 
 When it is told
     What a delivery, a broadcast or a phantom completes, by that step.  What only this application
     had to take, by the next step of any kind: a driver calls ``flush`` when the application took
-    something, which costs what was taken.
+    something.  In the order of delivery.
 
-Order
-    Of what one step finds, as the application took it: a linear extension of the causal order, with
-    own messages in their place.
+Invariants
+    ``log[:seen]`` have places: ``Tag.pushed`` is its own, or STABLE.  Members' sets are closed
+    towards what is before.  Between steps nothing that is in all of them is not told.
 
-A step that delivers many messages at once may find that spreading one by one costs more than a
-pass: once it has walked over as many messages as there are, it makes one.  So a step never costs
-more than two passes.  A change of the members is looked at in a pass too.
+What was told leaves the log once it is more than half of it, because the others get new places
+then.
 
 Compiled by mypyc together with the flagship; plain Python when not compiled.
 """
 
 from __future__ import annotations
 
-from collections import deque
+from typing import Final
 
 from thence.causal.dot import SEQ_BITS
 from thence.engine.effects import Effects
 from thence.engine.stability import PASS_MESSAGES_MIN, Stability
-from thence.engine.tag import LANE_BITS, STABLE, Past, Tag
+from thence.engine.tag import STABLE, Past, Tag
+
+NEWEST: Final = 4
+"""Messages of an origin whose reach is remembered."""
+AWAIT_MEMBERS_MIN: Final = 9
+"""In smaller groups each step looks: to know who is awaited would cost more."""
+TOLD_MIN: Final = 64
+"""So many that were told stay in the log, whatever their share."""
+
+Run = tuple[int, int, int]
+"""Places that stay next to each other: the first, what it becomes, how many."""
 
 
 class StabilityAtOnce(Stability):
-    """What is delivered here and not stable; ``log`` has what was delivered since the last step."""
+    """What is delivered here and not stable, and some that was told, in order of delivery."""
 
     def __init__(self, past: Past, slot: int, k: int) -> None:
         super().__init__(past, True, 1, k)
         self.slot = slot
-        self.untaken: deque[Tag] = deque()
-        """Delivered, and not taken by the application when the last step looked; in order."""
+        self.members: list[int] = []
+        """Those who must know: their slots."""
+        self.consumed: list[int] = []
+        """By slot: what that member is known to have consumed."""
+        self.fresh = 0
+        """What somebody is known to have consumed since the last flush, and was not before."""
+        self.told = 0
+        """What is stable and still in the log."""
+        self.seen = 0
+        """So many of the log have places; the others came since the last flush."""
+        self.noticed = 0
+        """None from ``seen`` up to here is of an awaited member."""
+        self.taken = 0
+        """The application took everything before this place."""
+        self.awaited: list[int] = []
+        """See above; empty: not known."""
         self.announcers: list[int] = []
-        """Whose phantoms came since the last step."""
-        self.all_changed = False
-        """The next step is a pass."""
-        self.changed: list[Tag] = []
-        """With k: what became known by one more in this step."""
+        """Whose phantoms came since the last flush."""
+
+    def admit(self, mask: int, slots: int) -> None:
+        """Those who must know are the members in ``mask``, out of so many slots."""
+        super().admit(mask, slots)
+        self.members = [slot for slot in range(slots) if mask >> slot & 1]
+        self.awaited = []
+        while len(self.consumed) < slots:
+            self.consumed.append(0)
 
     def dismiss(self, slot: int) -> None:
-        """That member need not know any more."""
+        """That member need not know any more: everything is worth a look."""
         super().dismiss(slot)
-        self.all_changed = True
-
-    def resume(self) -> None:
-        """The log was filled from a former life."""
-        super().resume()
-        self.all_changed = True
+        self.fresh = (1 << self.seen) - 1
 
     def heard(self, origin: int, seq: int, context: tuple[int, ...]) -> None:
         """A phantom, checked: origin has consumed the context and will send ``seq`` next."""
         super().heard(origin, seq, context)
         self.announcers.append(origin)
 
-    def flush(self, delivered: list[int], out: Effects) -> None:
-        """What the application took since the last step may make something stable."""
-        self.look(delivered, out)
-
     def look(self, delivered: list[int], out: Effects) -> None:
-        """Spread what changed since the last step, and tell what all know by that."""
-        ripe: list[Tag] = []
-        if self.all_changed or not self._spread_changes(delivered, ripe):
-            self._look_at_all(delivered, out)
-            return
-        if self.changed:
-            self._tell_changed(out)
-        if ripe:
-            if len(ripe) > 1:
-                ripe.sort(key=_index)
-            for tag in ripe:
-                if tag.pushed != STABLE:
-                    tag.pushed = STABLE
-                    out.stable.append(tag)
+        """After a step: tell what it made stable, if it can have made anything so."""
+        awaited = self.awaited
+        if awaited and not (self.phantoms or self.k):
+            log = self.log
+            end = len(log)
+            for place in range(self.noticed, end):
+                if log[place].packed >> SEQ_BITS in awaited:
+                    break
+            else:
+                self.noticed = end
+                taken = self.taken
+                if self.slot not in awaited or taken == end or log[taken].index < 0:
+                    return
+        self.flush(delivered, out)
 
-    def _spread_changes(self, delivered: list[int], ripe: list[Tag]) -> bool:
-        """Whether it was worth it; if not, a pass must finish it."""
-        untaken, log = self.untaken, self.log
-        while untaken and untaken[0].index >= 0:
-            self._taken(untaken.popleft(), ripe)
+    def flush(self, delivered: list[int], out: Effects) -> None:
+        """Tell what all know by what happened since the last time."""
+        log = self.log
+        start = self.seen
+        end = len(log)
+        if start < end:
+            self._place(start)
+            self.seen = self.noticed = end
         if self.phantoms:
-            self._use_news(delivered, ripe)
-        left = self.past.kept
-        for tag in log:
-            if left < 0:
-                return False
-            if tag.aside is None or not tag.aside.hollow:
-                left -= self._spread(tag.packed >> SEQ_BITS, tag, ripe)
-            if tag.index < 0:
-                untaken.append(tag)
-        log.clear()
-        return True
-
-    def _taken(self, tag: Tag, ripe: list[Tag]) -> None:
-        """The application took this: the client has set the own bit, if it was not hollow."""
-        if tag.pushed == STABLE:
+            self._use_news(start, delivered)
+        if self.taken < end and log[self.taken].index >= 0:
+            self._look_at_taken()
+        fresh = self.fresh
+        if not fresh:
             return
-        if self.past.hollows and tag.knows(self.slot):
-            self._spread(self.slot, tag, ripe)
-            return
-        if tag.know & self.mask == self.mask and not (self.wide and self._lacks_wide(tag)):
-            ripe.append(tag)
+        self.fresh = 0
         if self.k:
-            self.changed.append(tag)
+            self._tell_k([log[place] for place in _places(fresh)], out)
+            # Only what is in the log can be told twice.
+            if len(self.k_told) > 2 * end + PASS_MESSAGES_MIN:
+                self.k_told.intersection_update([tag.packed for tag in log])
+        consumed = self.consumed
+        for slot in self.awaited:
+            fresh &= consumed[slot]
+            if not fresh:
+                return
+        for slot in self.members:
+            fresh &= consumed[slot]
+        fresh &= ~self.told
+        if fresh:
+            self._tell(fresh, out)
+        if len(self.members) >= AWAIT_MEMBERS_MIN:
+            self._await()
 
-    def _use_news(self, delivered: list[int], ripe: list[Tag]) -> None:
+    def known_by(self, tag: Tag) -> int:
+        """How many members are known to have consumed this message, as of the last flush."""
+        place = tag.pushed
+        if not self.k and 0 <= place < self.seen and self.log[place] is tag:
+            for slot in self.members:
+                if self.consumed[slot] >> place & 1:
+                    tag.mark(slot)
+        return super().known_by(tag)
+
+    def _place(self, start: int) -> None:
+        """Those of the log from there on were delivered or sent."""
+        consumed, rows = self.consumed, self.past.rows
+        place = start
+        for tag in self.log[start:]:
+            packed = tag.packed
+            slot = packed >> SEQ_BITS
+            tag.pushed = place
+            reach = 1 << place
+            if slot != self.slot:  # what this node took since it sent is not before what it sent
+                reach |= consumed[slot]
+            for before in tag.before:
+                if before.reach:
+                    reach |= before.reach
+                elif before.pushed != STABLE:
+                    reach = self._walk_back(reach, before)
+            if tag.previous is not None:
+                reach = self._walk_back(reach, tag.previous)
+            tag.reach = reach
+            older = rows[slot].get(packed - NEWEST)
+            if older is not None:
+                older.reach = 0
+            if tag.aside is None or not tag.aside.hollow:
+                self._learn(slot, reach)
+            place += 1
+
+    def _walk_back(self, reach: int, tag: Tag) -> int:
+        """A set that is closed towards what is before, joined with the reach of a message."""
+        work = [tag]
+        for each in work:  # grows while it is walked
+            if each.reach:
+                reach |= each.reach
+            elif each.pushed != STABLE and not reach >> each.pushed & 1:
+                reach |= 1 << each.pushed
+                work.extend(each.before)
+                if each.previous is not None:
+                    work.append(each.previous)
+        return reach
+
+    def _learn(self, slot: int, reach: int) -> None:
+        """The member in that slot has consumed all of this."""
+        consumed = self.consumed[slot]
+        fresh = reach & ~consumed
+        self.consumed[slot] = consumed | reach
+        self.fresh |= fresh
+        if self.k:  # all that is fresh will be asked for; without k ``known_by`` marks
+            for place in _places(fresh):
+                self.log[place].mark(slot)
+
+    def _look_at_taken(self) -> None:
+        log = self.log
+        start = place = self.taken
+        while place < self.seen and log[place].index >= 0:
+            place += 1
+        self.taken = place
+        if not self.past.hollows:
+            self._learn(self.slot, (1 << place) - (1 << start))
+            return
+        for tag in log[start:place]:  # nobody takes a hollow one, but something after it
+            if tag.pushed != STABLE and not tag.hollow:
+                self._learn(self.slot, self._walk_back(0, tag))
+
+    def _use_news(self, start: int, delivered: list[int]) -> None:
         """Phantoms that came, or for which something that they waited for did."""
         usable = set(self.announcers)
         self.announcers.clear()
-        for tag in self.log:
+        for tag in self.log[start:]:
             k = tag.packed >> SEQ_BITS
             for j, (_, newest) in self.phantoms.items():
                 if j == k or k in newest:
                     usable.add(j)
         for j in sorted(usable):
             for tag in self._vouched(j, delivered):
-                if tag.pushed != STABLE and not tag.knows(j):
-                    tag.mark(j)
-                    self._spread(j, tag, ripe)
+                if tag.pushed != STABLE:
+                    self._learn(j, self._walk_back(0, tag))
 
-    def _spread(self, slot: int, tag: Tag, ripe: list[Tag]) -> int:
-        """The member in that slot has consumed this message, so all before it too; how many
-        messages were walked over."""
-        work = [tag]  # grows while it is walked
-        if slot < LANE_BITS:
-            bit = 1 << slot
-            for each in work:
-                previous = each.previous
-                if previous is not None and not previous.know & bit and previous.pushed != STABLE:
-                    previous.know |= bit
-                    work.append(previous)
-                for before in each.before:
-                    if not before.know & bit and before.pushed != STABLE:
-                        before.know |= bit
-                        work.append(before)
-        elif slot < 2 * LANE_BITS:
-            bit = 1 << slot - LANE_BITS
-            for each in work:
-                previous = each.previous
-                if previous is not None and not previous.know1 & bit and previous.pushed != STABLE:
-                    previous.know1 |= bit
-                    work.append(previous)
-                for before in each.before:
-                    if not before.know1 & bit and before.pushed != STABLE:
-                        before.know1 |= bit
-                        work.append(before)
-        else:
-            bit = 1 << slot - 2 * LANE_BITS
-            for each in work:
-                previous = each.previous
-                if previous is not None and not previous.know2 & bit and previous.pushed != STABLE:
-                    previous.know2 |= bit
-                    work.append(previous)
-                for before in each.before:
-                    if not before.know2 & bit and before.pushed != STABLE:
-                        before.know2 |= bit
-                        work.append(before)
-        mask, wide = self.mask, self.wide
-        for each in work:
-            if each.know & mask == mask and not (wide and self._lacks_wide(each)):
-                ripe.append(each)
-        if self.k:
-            self.changed.extend(work)
-        return len(work)
+    def _tell(self, ripe: int, out: Effects) -> None:
+        """All members have consumed these."""
+        for place in _places(ripe):
+            tag = self.log[place]
+            tag.know, tag.know1, tag.know2 = self.mask, self.mask1, self.mask2
+            tag.pushed = STABLE
+            tag.reach = 0
+            out.stable.append(tag)
+        self.told |= ripe
+        told = self.told.bit_count()
+        if told == self.seen or (told > TOLD_MIN and 2 * told > self.seen):
+            self._drop_settled()
 
-    def _tell_changed(self, out: Effects) -> None:
-        """In causal order: what the application took, then what waits for it."""
-        found = [tag for tag in self.changed if tag.index >= 0]
-        found.sort(key=_index)
-        waiting = {tag.packed for tag in self.changed if tag.index < 0}
-        if waiting:
-            found += [tag for tag in self.untaken if tag.packed in waiting]
-        self.changed.clear()
-        self._tell_k(found, out)
-        # Only what is remembered can be told twice.
-        if len(self.k_told) > 2 * self.past.kept + PASS_MESSAGES_MIN:
-            self.k_told.intersection_update(self.past.window)
+    def _await(self) -> None:
+        """Choose few: those that served last time are asked first."""
+        consumed = self.consumed
+        left = (1 << self.seen) - 1 & ~self.told
+        awaited: list[int] = []
+        for slot in self.awaited + self.members:
+            if not left:
+                break
+            others = left & consumed[slot]
+            if others != left:
+                left = others
+                awaited.append(slot)
+        self.awaited = awaited
 
-    def _look_at_all(self, delivered: list[int], out: Effects) -> None:
-        """A pass over everything that is not stable."""
-        found: list[Tag] = []
-        for row in self.past.rows:
-            found += [tag for tag in row.values() if tag.index >= 0 and tag.pushed != STABLE]
-        found.sort(key=_index)
-        found += [tag for tag in self.untaken if tag.index < 0]
-        waiting = {tag.packed for tag in self.untaken}
-        found += [tag for tag in self.log if tag.index < 0 and tag.packed not in waiting]
-        self.log = found
-        super().look(delivered, out)
-        self.untaken = deque([tag for tag in self.log if tag.index < 0])
-        self.log = []
-        self.announcers.clear()
-        self.changed.clear()
-        self.all_changed = False
+    def _drop_settled(self) -> None:
+        """Let go of what is stable.  The others get new places, and everything that counts by
+        places follows."""
+        kept: list[Tag] = []
+        runs: list[Run] = []
+        taken = 0
+        for place in range(self.seen):
+            tag = self.log[place]
+            if tag.pushed == STABLE:
+                tag.reach = 0
+                continue
+            if runs and runs[-1][0] + runs[-1][2] == place:
+                first, to, count = runs[-1]
+                runs[-1] = (first, to, count + 1)
+            else:
+                runs.append((place, len(kept), 1))
+            if place < self.taken:
+                taken += 1
+            tag.pushed = len(kept)
+            kept.append(tag)
+        for tag in kept:
+            if tag.reach:
+                tag.reach = _moved(tag.reach, runs)
+        self.consumed = [_moved(places, runs) for places in self.consumed]
+        self.fresh = _moved(self.fresh, runs)
+        self.told = self.settled = 0
+        self.taken = taken
+        came = [tag for tag in self.log[self.seen :] if tag.pushed != STABLE]
+        self.seen = self.noticed = len(kept)
+        self.log = kept + came
 
 
-def _index(tag: Tag) -> int:
-    return tag.index
+def _places(places: int) -> list[int]:
+    """Those in a set, in order."""
+    digits = bin(places)[:1:-1]
+    found: list[int] = []
+    place = digits.find("1")
+    while place >= 0:
+        found.append(place)
+        place = digits.find("1", place + 1)
+    return found
+
+
+def _moved(places: int, runs: list[Run]) -> int:
+    """The same set after places became others."""
+    moved = 0
+    for first, to, count in runs:
+        moved |= (places >> first & (1 << count) - 1) << to
+    return moved

@@ -254,6 +254,7 @@ class Tag:
         "past",
         "previous",
         "pushed",
+        "reach",
     )
 
     def __init__(
@@ -289,6 +290,8 @@ class Tag:
         """One more of them, in place of a list of one."""
         self.pushed = 0
         """What of ``know`` the last pass told the predecessors; STABLE once it was reported."""
+        self.reach = 0
+        """What is before it and not stable, by places in a log (engine/at_once.py); 0: unknown."""
         self.index = -1
         """The client's clock when the application consumed it; -1 before."""
         self.gone = -1

@@ -3,8 +3,8 @@
 ``around`` puts a clock around the engine of each node.  A call that released a message or told
 that one is stable becomes a row: when (virtual), how long (thread CPU time), how many of each.  The
 k-th ``ready`` record of a node's log is of the row where the sum of ``ready`` passes k; likewise
-``stable`` records, which follow in the order in which the engine told them.  Workloads with
-multicasts are not for this: their hollow messages have no records.
+``stable`` records, which follow in the order in which the engine told them.  Hollow messages have
+no records and are not counted.
 
 Reading the clock takes some time itself, part of which falls between its two readings:
 ``clock_ns`` is how much.  It is told, and not subtracted.
@@ -136,8 +136,14 @@ class MeteredEngine:
         self.ns += ns
         self.calls += 1
         if out.deliver or out.stable:
-            now_us = self._meter.clock.now_us
-            self.rows.extend((now_us, ns, len(out.deliver), len(out.stable)))
+            ready, stable = _recorded(out.deliver), _recorded(out.stable)
+            if ready or stable:
+                self.rows.extend((self._meter.clock.now_us, ns, ready, stable))
+
+
+def _recorded(tags: list[Any]) -> int:
+    """How many of them have a record; engines without multicasts have no hollow tags."""
+    return sum(not getattr(tag, "hollow", False) for tag in tags)
 
 
 def clock_ns() -> int:

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.bench_check import Execution
-from thence.pipeline.measure import WORK_FOLDER, measure, measure_tables
+from thence.pipeline.measure import WORK_FOLDER, measure, measure_with
 from thence.pipeline.tasks import run_here
 
 
@@ -32,7 +32,7 @@ def main() -> None:
     options = parser.parse_args()
     if options.measure:
         run, out, events_max = options.measure
-        report = measure_tables(run_stage, [run], out, whole_events_max=int(events_max))
+        report = measure_with(run_stage, [run], out, whole_events_max=int(events_max))
         print(f"{report.events:,} events")
         return
     with tempfile.TemporaryDirectory() as name:
@@ -58,7 +58,7 @@ def run_stage(
     spent = time.process_time() - start
     if specs:
         print(f"  {what:24}{len(specs):5} tasks{spent:8.2f} s{peak_mb():8.0f} MB", flush=True)
-    if what == "measuring orders":
+    if what == "putting runs together" and specs:
         work = Path(specs[0].folder) / WORK_FOLDER
         size = sum(path.stat().st_size for path in work.rglob("*") if path.is_file())
         print(f"  {size / 1e6:,.0f} MB of files between stages")
@@ -78,18 +78,9 @@ def on_spark(run: str, out: str) -> None:
     spark = spark_session()
     spark.range(10).count()
     start = time.perf_counter()
-    measure_tables_s = 0.0
-
-    def told(what: str, done: int, total: int) -> None:
-        nonlocal measure_tables_s
-        if what == "computing metrics" and not done:
-            measure_tables_s = time.perf_counter() - start
-
-    measure(spark, [run], out, progress=told)
-    whole_s = time.perf_counter() - start
+    measure(spark, [run], out)
     cores = spark.sparkContext.defaultParallelism
-    print(f"on Spark, {cores} cores: tables {measure_tables_s:.1f} s", end=", ")
-    print(f"metrics {whole_s - measure_tables_s:.1f} s")
+    print(f"on Spark, {cores} cores: {time.perf_counter() - start:.1f} s")
 
 
 if __name__ == "__main__":

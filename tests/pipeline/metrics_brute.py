@@ -6,11 +6,15 @@ function says its definition as docs/reference/metrics.md does.
 
 from __future__ import annotations
 
+import json
 import random
 from collections.abc import Iterable
 from functools import cache
 from itertools import combinations
+from pathlib import Path
 from typing import Any
+
+import pyarrow as pa
 
 from tests.trace.brute import Brute, base, is_stream, pair, up_to
 from tests.trace.executions import Logs
@@ -197,7 +201,45 @@ class Life:
                 "had_to_wait": None if latest is None else latest > self.received[dot],
                 "context_dots": None if brute.info.tags == "none" else dots,
                 "bytes": None if record is None else record.bytes,
+                **self.work(dot),
             }
+
+    def work(self, dot: D) -> Row:
+        """What the calls took that made it ready and found it stable."""
+        cpu = self.brute.cpu.get(self.node)
+        ready, told = self.ready.get(dot), self.told.get(dot)
+        told_us, told_ns = (None, None) if cpu is None or told is None else cpu.told[told]
+        return {
+            "ready_ns": None if cpu is None or ready is None else cpu.ready[ready],
+            "t_told": told_us,
+            "told_ns": told_ns,
+        }
+
+
+class Cpu:
+    """What cpu.arrow says of one node: by row of its log, the call that the record belongs to."""
+
+    def __init__(self, log: list[Record], calls: list[Row], total: Row) -> None:
+        made = [call["ns"] for call in calls for _ in range(call["ready"])]
+        told = [(call["t_us"], call["ns"]) for call in calls for _ in range(call["stable"])]
+        self.ready = dict(zip(self.rows(log, "ready"), made, strict=True))
+        self.told = dict(zip(self.rows(log, "stable"), told, strict=True))
+        self.ns: int = total["ns"]
+
+    def rows(self, log: list[Record], kind: str) -> list[int]:
+        return [at for at, record in enumerate(log) if record.kind == kind]
+
+
+def read_cpu(folder: Path, logs: dict[str, list[Record]]) -> dict[str, Cpu]:
+    """By node; nothing when the run has no such file."""
+    if not (folder / "cpu.arrow").exists():
+        return {}
+    table = pa.ipc.open_file(folder / "cpu.arrow").read_all()
+    calls, totals = table.to_pylist(), json.loads(table.schema.metadata[b"totals"])
+    return {
+        node: Cpu(log, [call for call in calls if call["node"] == node], totals[node])
+        for node, log in logs.items()
+    }
 
 
 def latency_rows(brute: Brute) -> list[Row]:
@@ -249,6 +291,7 @@ def brute_of(records: Iterable[Record], info: RunInfo) -> Brute:
     """What takes part in the logs of a run, and the past of its dots."""
     brute = Brute(records, info)
     brute.sends, brute.good, brute.states, brute.came, brute.reached = {}, {}, {}, {}, {}
+    brute.cpu = {}
     for node, log in brute.logs.items():
         brute.follow(node, log)
     return brute

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any, NamedTuple
 
-from tests.pipeline.metrics_brute import Row, brute_of, latency_rows, order_row
+from tests.pipeline.metrics_brute import Row, brute_of, latency_rows, order_row, read_cpu
 from tests.trace.brute import Brute
 from thence.trace.record import Record, RunInfo
 
@@ -38,13 +39,19 @@ class Measured(NamedTuple):
         }
 
 
-def measured(records: list[Record], info: RunInfo) -> Measured:
+def measured(records: list[Record], info: RunInfo, folder: Path) -> Measured:
     brute = brute_of(records, info)
+    brute.cpu = read_cpu(folder, brute.logs)
     return Measured(info, brute, latency_rows(brute))
 
 
 def minus(row: Row, after: str, before: str) -> float | None:
     return None if None in (row[after], row[before]) else row[after] - row[before]
+
+
+def plus(latency: float | None, ns: int | None) -> float | None:
+    """With CPU time, to the tenth of a microsecond."""
+    return None if latency is None or ns is None else latency + (ns + 50) // 100 / 10
 
 
 def per_row(run: Measured, name: str) -> Iterator[tuple[str, str, float | None]]:
@@ -61,13 +68,17 @@ def per_row(run: Measured, name: str) -> Iterator[tuple[str, str, float | None]]
             yield "delay", node, minus(row, "t_deliver", "t_receive")
         elif name == "noncausal_delivery":
             latency = minus(row, "t_ready", "latest_receive")
-            yield "all", node, latency
-            if row["had_to_wait"]:
-                yield "waited", node, latency
-                if node in run.info.scenario.get("slow_nodes", ()):
-                    yield "slow_waited", node, latency
+            for ending, value in (("", latency), ("_work", plus(latency, row["ready_ns"]))):
+                yield f"all{ending}", node, value
+                if row["had_to_wait"]:
+                    yield f"waited{ending}", node, value
+                    if node in run.info.scenario.get("slow_nodes", ()):
+                        yield f"slow_waited{ending}", node, value
         elif name == "noncausal_stability":
             yield "latency", node, minus(row, "t_stable", "completing_receive")
+            told = minus(row, "t_told", "completing_receive")
+            if told is not None and told >= 0:
+                yield "told_work", node, plus(told, row["told_ns"])
         elif name == "stability_lag":
             yield "lag", node, minus(row, "t_stable", "t_deliver")
         elif name == "cross_node_delay" and run.common and not row["own"]:
@@ -118,8 +129,20 @@ def concurrency(run: Measured) -> Iterator[Observation]:
         yield "share", None, None, order["concurrent_pairs"] / order["pairs"]
 
 
+def work(run: Measured) -> Iterator[Observation]:
+    for node, cpu in run.brute.cpu.items():
+        deliveries = sum(kind == "deliver" for _, kind, *_ in run.brute.good[node])
+        if deliveries:
+            yield "per_delivery", node, None, cpu.ns / deliveries / 1000
+
+
 def observations(run: Measured, name: str) -> list[Observation]:
-    special = {"memory": samples, "throughput": throughput, "concurrency": concurrency}
+    special = {
+        "memory": samples,
+        "throughput": throughput,
+        "concurrency": concurrency,
+        "work": work,
+    }
     if name in special:
         return list(special[name](run))
     return [(s, node, None, value) for s, node, value in per_row(run, name) if value is not None]

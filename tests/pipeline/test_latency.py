@@ -13,7 +13,9 @@ from tests.pipeline.metrics_brute import brute_of, latency_rows, order_row, with
 from tests.seeds import seeds
 from tests.trace.dynamics import broken_dynamic, dynamic_execution
 from tests.trace.executions import Logs, broken, execution, records_of
-from thence.pipeline.measure_run import tables_of
+from thence.pipeline.cpu_times import CpuTimes
+from thence.pipeline.measure_rows import Asked
+from thence.pipeline.measure_run import measure_run
 from thence.pipeline.metrics.base import ARROW, TABLES
 from thence.trace.columns import gather_runs
 from thence.trace.record import Record, RunInfo
@@ -26,8 +28,8 @@ def tables(records: Iterable[Record], info: RunInfo) -> dict[str, list[dict]]:
     """The tables of a run by the kernels."""
     (columns,) = gather_runs([part_of_records(records, measured=True)], info.members)
     found: dict[str, list[pa.Table]] = {name: [ARROW[name].empty_table()] for name in TABLES}
-    for name, rows in tables_of(columns, info):
-        found[name].append(rows)
+    asked = Asked(metrics=(), rows=True)
+    measure_run(columns, info, CpuTimes(), asked, lambda name, rows: found[name].append(rows))
     return {name: pa.concat_tables(rows).to_pylist() for name, rows in found.items()}
 
 

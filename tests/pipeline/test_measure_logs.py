@@ -22,8 +22,9 @@ from tests.trace.dynamics import broken_dynamic, dynamic_execution
 from tests.trace.executions import Logs, broken, execution, records_of
 from thence.errors import UnusableInputError
 from thence.pipeline import measure_plan
-from thence.pipeline.measure import WORK_FOLDER, Measured, measure_tables
+from thence.pipeline.measure import WORK_FOLDER, Measured, measure_with
 from thence.pipeline.measure_plan import sized
+from thence.pipeline.metrics import METRICS
 from thence.pipeline.metrics.base import TABLES
 from thence.pipeline.tasks import Runner, run_here
 from thence.trace.reader import Place
@@ -63,9 +64,12 @@ def rows(out: Path, table: str) -> list[str]:
 def measured(
     runner: Runner, paths: Sequence[Path], out: Path, events_max: int
 ) -> tuple[Measured, dict[str, list[str]]]:
-    report = measure_tables(runner, paths, out, keep_going=True, whole_events_max=events_max)
+    report = measure_with(
+        runner, paths, out, rows=True, keep_going=True, whole_events_max=events_max
+    )
     assert not (out / WORK_FOLDER).exists()
-    return msgspec.structs.replace(report, out=""), {name: rows(out, name) for name in TABLES}
+    names = [*TABLES, *(f"metrics/{name}" for name in METRICS)]
+    return msgspec.structs.replace(report, out=""), {name: rows(out, name) for name in names}
 
 
 def same_both_ways(paths: Sequence[Path], folder: Path) -> Counter[str]:
@@ -134,7 +138,7 @@ def test_each_task_has_one_log(tmp_path: Path):
             seen.append((what, {piece.node for piece in getattr(spec, "pieces", ())}))
         return run_here(what, work, specs, result, weights)
 
-    measure_tables(runner, [tmp_path / "run"], tmp_path / "out", whole_events_max=BY_LOGS)
+    measure_with(runner, [tmp_path / "run"], tmp_path / "out", whole_events_max=BY_LOGS)
     for what in ("reading logs", "measuring logs"):
         found = [nodes for name, nodes in seen if name == what]
         assert all(len(nodes) == 1 for nodes in found)
@@ -177,7 +181,7 @@ def test_paths_mean_the_same_in_the_tasks(tmp_path: Path, monkeypatch: pytest.Mo
     monkeypatch.chdir(tmp_path)
     for events_max in (WHOLE, BY_LOGS):
         runner = Watched(tmp_path / "elsewhere")
-        report = measure_tables(runner, ["run"], "out", whole_events_max=events_max)
+        report = measure_with(runner, ["run"], "out", whole_events_max=events_max)
         assert report.out == str(tmp_path / "out")
         assert len(rows(tmp_path / "out", "runs")) == 1
 

@@ -14,13 +14,17 @@ from pyspark.sql import SparkSession
 
 from tests.pipeline.metrics_brute import with_arrivals
 from tests.pipeline.metrics_expected import ABOUT, Measured, expected_rows, measured
+from tests.pipeline.multicasts import multicast_run
 from tests.pipeline.runs import write_run
 from tests.trace.dynamics import dynamic_execution
 from tests.trace.executions import execution, records_of
 from thence.engine.base import EngineOptions
-from thence.pipeline.measure import SUMMARY_FILE, measure, read_frames, read_metric
+from thence.errors import UnusableInputError
+from thence.pipeline.measure import SUMMARY_FILE, measure, read_metric, read_table
+from thence.pipeline.measure_rows import OF_RUN
 from thence.pipeline.metrics import METRICS
 from thence.pipeline.metrics.base import METRIC_COLUMNS, TABLES
+from thence.sim.meter import Meter
 from thence.sim.network import NetworkOptions
 from thence.sim.run import SimulationOptions, run_info, simulate
 from thence.sim.workload import WorkloadOptions
@@ -49,8 +53,11 @@ def simulated(folder: Path, name: str, options: SimulationOptions) -> None:
     info = msgspec.structs.replace(run_info(options), run=name)
     if name.startswith("tagged"):
         info = msgspec.structs.replace(info, scenario={**info.scenario, **SCENARIO})
+    meter = Meter()
     with RunWriter(folder, info, "jsonl" if name == "vector" else "parquet") as writer:
-        simulate(options, writer, check=False)
+        simulate(options, writer, check=False, meter=meter)
+    if name != "tagged-2":
+        meter.write(folder, info.members)
 
 
 def drawn(folder: Path, seed: int, kind: str) -> None:
@@ -92,6 +99,7 @@ class Tables:
             simulated(runs / name, name, options)
         for kind, seed in (("drawn", 1), ("drawn", 6), ("dynamic", 3), ("dynamic", 4), ("bare", 6)):
             drawn(runs / f"{kind}-{seed}", seed, kind)
+        multicast_run(runs / "multicasts", "multicasts", seed=1)
         self.runs = [self.read(place) for place in sorted(runs.iterdir())]
         clockless(runs / "clockless")
         self.steps: list[tuple[str, int, int]] = []
@@ -103,7 +111,7 @@ class Tables:
 
     def read(self, place: Path) -> Measured:
         info = info_from_json((place / "run.json").read_bytes())
-        return measured(list(read_records([place])), info)
+        return measured(list(read_records([place])), info, place)
 
     def rows(self, name: str) -> list[Row]:
         return pq.read_table(self.out / "metrics" / name).to_pylist()
@@ -170,12 +178,21 @@ def test_the_reason_is_the_one(tables: Tables):
         ("metadata", "bytes", "drawn-6", "no send record has bytes"),
         ("throughput", "sent", "clockless", "records without t_us"),
         ("concurrency", "width", "clockless", None),
+        ("noncausal_delivery", "all_work", "tagged", None),
+        ("noncausal_delivery", "all_work", "tagged-2", "the run has no cpu.arrow"),
+        ("noncausal_delivery", "slow_waited_work", "vector", "not an end of a slow link"),
+        ("noncausal_stability", "told_work", "tagged-2", "the run has no cpu.arrow"),
+        ("noncausal_stability", "told_work", "multicasts", None),
+        ("noncausal_stability", "told_work", "graph", "the engine computes no stability"),
+        ("work", "per_delivery", "graph", None),
+        ("work", "per_delivery", "drawn-6", "the run has no cpu.arrow"),
     ):
         assert lacks(tables, name, series, run) == reason, (name, series, run)
 
 
 def test_progress_is_told_and_the_summary_is_written(tables: Tables):
-    assert tables.steps[-1] == ("computing metrics", len(METRICS), len(METRICS))
+    assert "measuring runs" in {what for what, _, _ in tables.steps}
+    assert all(0 <= done <= total for _, done, total in tables.steps)
     summary = json.loads((tables.out / SUMMARY_FILE).read_bytes())
     assert summary["complete"] is True
     assert summary["metrics"] == list(METRICS)
@@ -185,17 +202,18 @@ def test_progress_is_told_and_the_summary_is_written(tables: Tables):
     assert {row["run"]: row["events"] for row in about if row["run"] != "clockless"} == events
 
 
-def test_what_was_written_is_read_as_frames(tables: Tables):
-    frames = read_frames(tables.spark, tables.out)
-    for name, columns in TABLES.items():
-        assert getattr(frames, name).columns == list(columns)
+def test_what_was_written_is_read_on_spark(tables: Tables):
+    for name in OF_RUN:
+        assert read_table(tables.spark, tables.out, name).columns == list(TABLES[name])
+    with pytest.raises(UnusableInputError, match=r"latency is not there: `thence metrics --rows`"):
+        read_table(tables.spark, tables.out, "latency")
     assert read_metric(tables.spark, tables.out, "memory").columns == list(METRIC_COLUMNS)
 
 
 def test_long_runs_are_measured_by_logs_on_spark(tables: Tables, tmp_path: Path):
     runs = tables.out.parent / "runs"
-    report = measure(tables.spark, [runs], tmp_path, ["metadata"], whole_events_max=-1)
+    report = measure(tables.spark, [runs], tmp_path, whole_events_max=-1)
     assert report.runs == tables.report.runs
-    for name in TABLES:
+    for name in (*OF_RUN, *(f"metrics/{name}" for name in METRICS)):
         expected, found = (pq.read_table(out / name).to_pylist() for out in (tables.out, tmp_path))
         assert sorted(map(repr, found)) == sorted(map(repr, expected)), name

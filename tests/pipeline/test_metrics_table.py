@@ -33,7 +33,7 @@ def test_folder_and_table_agree():
     assert modules == set(METRICS)
     for name, metric in METRICS.items():
         assert metric.name == name
-        assert metric.compute.__module__ == f"thence.pipeline.metrics.{name}"
+        assert METRICS[name] is getattr(metrics, name).METRIC
         assert metric.description
         assert metric.unit
 

@@ -40,6 +40,7 @@ def command(
     out: str | None = None,
     master: str | None = None,
     metric: Annotated[tuple[str, ...], Flag] = (),
+    rows: Annotated[bool, Flag] = False,
     as_json: Annotated[bool, Parameter(name="--json", negative=())] = False,
     keep_going: Annotated[bool, Flag] = False,
 ) -> int:
@@ -55,6 +56,8 @@ def command(
         Spark's master, such as local[4] or spark://host:7077; the default is this machine.
     metric
         Compute only this metric. May be repeated.
+    rows
+        Also write the tables latency and samples: a row for each message at each node.
     as_json
         Print one JSON value instead of text.
     keep_going
@@ -75,7 +78,9 @@ def command(
         from thence.pipeline.session import spark_session
 
         spark = spark_session(master)
-        measured = measure(spark, paths, out, metric, keep_going=keep_going, progress=progress)
+        measured = measure(
+            spark, paths, out, metric, rows=rows, keep_going=keep_going, progress=progress
+        )
         found = {name: rows_of(spark, measured, name, as_json) for name in names}
     tell(measured)
     print(to_json(measured, found) if as_json else text(measured, found), end="")

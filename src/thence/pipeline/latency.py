@@ -19,19 +19,20 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Final
 
-import msgspec
 import numpy as np
 import pyarrow as pa
 
-from thence.errors import LocalProtocolError
+from thence.pipeline.cpu_times import Spent
+from thence.pipeline.log import Log
 from thence.pipeline.metrics.base import ARROW
+from thence.pipeline.observed import AboutLog, Messages
 from thence.trace.check import Facts
-from thence.trace.columns import ABSENT, BYTES, KIND_CODE, T_US, WORDS, Columns, Ints, Mask
+from thence.trace.columns import ABSENT, KIND_CODE, Ints, Mask
 from thence.trace.gathers import prefix_max, suffix_min
 from thence.trace.numbering import NEVER, Numbering
 from thence.trace.record import READY, RECEIVE
 from thence.trace.rules_deliver import complete_from, expected_here
-from thence.trace.run import Life, LogIndex
+from thence.trace.run import Life
 from thence.trace.vectors import context_vectors
 from thence.trace.views import Views, views_of
 
@@ -39,61 +40,6 @@ KIND_RECEIVE: Final = KIND_CODE[RECEIVE]
 KIND_READY: Final = KIND_CODE[READY]
 ROWS_AT_A_TIME: Final = 1 << 17
 """Of the table, in memory: about 200 bytes each."""
-
-
-# One log.
-
-
-class Log(msgspec.Struct, frozen=True, kw_only=True):
-    """One log, by row."""
-
-    index: LogIndex
-    kind: Ints
-    ids: Ints
-    """The id of its dot; -1 for a dot that the rules do not know, or none."""
-    t_us: Ints
-    bytes: Ints
-    words: Ints
-    context_dots: Ints
-
-
-def open_log(columns: Columns, numbering: Numbering, index: LogIndex) -> Log:
-    """The rows of one log among those of its run, whose columns have the codes of ``numbering``."""
-    bounds = np.array([index.node, index.node + 1], columns.node.dtype)
-    first, end = np.searchsorted(columns.node, bounds).tolist()
-    return log_of(columns, slice(first, end), columns.dot_node[first:end], numbering, index)
-
-
-def log_of(
-    columns: Columns, rows: slice, origin: Ints, numbering: Numbering, index: LogIndex
-) -> Log:
-    """Some rows of columns as a log, with the dots of every kind of record numbered.
-
-    ``origin``: the codes of ``numbering`` for the names in ``dot_node`` of these rows.
-    """
-    if columns.measured is None:
-        raise LocalProtocolError("these columns were read without clocks and sizes")
-    return Log(
-        index=index,
-        kind=columns.kind[rows],
-        ids=_ids_of(numbering, origin, columns.dot_seq[rows]),
-        t_us=columns.measured[T_US, rows],
-        bytes=columns.measured[BYTES, rows],
-        words=columns.measured[WORDS, rows],
-        context_dots=np.diff(columns.context_start[rows.start : rows.stop + 1]),
-    )
-
-
-def _ids_of(numbering: Numbering, origin: Ints, seq: Ints) -> Ints:
-    rank = np.where(origin >= 0, seq, 0).astype(np.int64)
-    for code, known in numbering.ranked.items():
-        mine = origin == code
-        place = np.searchsorted(known, rank[mine])
-        hit = known[np.minimum(place, len(known) - 1)] == rank[mine]
-        rank[mine] = np.where(hit, place + 1, 0)
-    rank[rank > numbering.count[origin]] = 0
-    ids: Ints = np.where(rank > 0, numbering.base[origin] + rank, -1).astype(np.int32)
-    return ids
 
 
 def send_times(total: int, logs: Iterable[Log]) -> Ints:
@@ -105,8 +51,10 @@ def send_times(total: int, logs: Iterable[Log]) -> Ints:
     return times
 
 
-def latencies(facts: Facts, log: Log, sent_us: Ints) -> Iterator[pa.Table]:
-    """The rows of the table ``latency`` for one log, life by life, some thousand at a time."""
+def latencies(
+    facts: Facts, log: Log, sent_us: Ints, about: AboutLog, spent: Spent | None
+) -> Iterator[Messages]:
+    """The messages of one log, life by life, some thousand at a time."""
     index, run = log.index, facts.run
     for_node = facts.for_node(index.node)
     views = views_of(index.node, run.members, index.changes)
@@ -117,7 +65,7 @@ def latencies(facts: Facts, log: Log, sent_us: Ints) -> Iterator[pa.Table]:
         completing: Ints = np.full(run.numbering.total, NEVER, np.int32)
         if run.causal and len(life.stable_id):
             completing[life.stable_id] = _Completing(facts, log, life, seen, views).rows()
-        yield from _tables(facts, log, number, seen, completing, sent_us)
+        yield from _messages(facts, log, number, seen, completing, sent_us, about, spent)
 
 
 class _Seen:
@@ -262,12 +210,13 @@ class _Completing:
         return on_stream
 
 
-# The table.
+# Times by message.
 
 
-def _tables(
-    facts: Facts, log: Log, number: int, seen: _Seen, completing: Ints, sent_us: Ints
-) -> Iterator[pa.Table]:
+def _messages(
+    facts: Facts, log: Log, number: int, seen: _Seen, completing: Ints, sent_us: Ints,
+    about: AboutLog, spent: Spent | None,
+) -> Iterator[Messages]:  # fmt: skip
     numbering, life = facts.run.numbering, log.index.lives[number]
     told: Ints = np.full(numbering.total, NEVER, np.int32)
     told[life.stable_id] = life.stable_at
@@ -276,40 +225,64 @@ def _tables(
     sent: Ints = np.full(numbering.total, NEVER, np.int32)
     sent[life.send_id] = life.send_at
     latest = seen.latest()
-    dots = log.context_dots if facts.run.info.tags != "none" else np.full_like(log.bytes, ABSENT)
+    own = _own(facts, log.index.node)
+    nothing: Ints = np.full(1, ABSENT, np.int64)
+    dots = log.context_dots if facts.run.info.tags != "none" else None
     for first in range(0, len(seen.ids), ROWS_AT_A_TIME):
         ids = seen.ids[first : first + ROWS_AT_A_TIME]
-        origin = np.searchsorted(numbering.base, ids, side="right") - 1
-        columns = {
-            "run": _repeated(facts.run.info.run, len(ids)),
-            "node": _repeated(numbering.names[log.index.node], len(ids)),
-            "life": pa.array(np.full(len(ids), number, np.int32)),
-            "dot_node": pa.array(numbering.names, pa.string()).take(pa.array(origin)),
-            "dot_seq": pa.array(seqs_of(numbering, origin, ids)),
-            "own": pa.array(numbering.owner[origin] == log.index.node),
-            "t_send": _nullable(sent_us[ids]),
-            "t_receive": _at(log.t_us, seen.received[ids]),
-            "t_ready": _at(log.t_us, seen.ready[ids]),
-            "t_deliver": _at(log.t_us, seen.delivered[ids]),
-            "t_stable": _at(log.t_us, told[ids]),
-            "latest_receive": _at(log.t_us, latest[ids]),
-            "completing_receive": _at(log.t_us, completing[ids]),
-            "had_to_wait": pa.array(latest[ids] > seen.received[ids], mask=latest[ids] == NEVER),
-            "context_dots": _at(dots, sent[ids]),
-            "bytes": _at(log.bytes, sent[ids]),
-        }
-        yield pa.Table.from_pydict(columns, schema=ARROW["latency"])
+        unknown = np.broadcast_to(nothing, len(ids))
+        yield Messages(
+            log=about,
+            life=number,
+            ids=ids,
+            own=own[ids],
+            sent=sent[ids] != NEVER,
+            t_send=sent_us[ids],
+            t_receive=_at(log.t_us, seen.received[ids]),
+            t_ready=_at(log.t_us, seen.ready[ids]),
+            t_deliver=_at(log.t_us, seen.delivered[ids]),
+            t_stable=_at(log.t_us, told[ids]),
+            latest_receive=_at(log.t_us, latest[ids]),
+            completing_receive=_at(log.t_us, completing[ids]),
+            had_to_wait=(latest[ids] > seen.received[ids]) & (latest[ids] != NEVER),
+            wait_known=latest[ids] != NEVER,
+            context_dots=unknown if dots is None else _at(dots, sent[ids]),
+            bytes=_at(log.bytes, sent[ids]),
+            ready_ns=unknown if spent is None else _at(spent.ready_ns, seen.ready[ids]),
+            t_told=unknown if spent is None else _at(spent.told_us, told[ids]),
+            told_ns=unknown if spent is None else _at(spent.told_ns, told[ids]),
+        )
+
+
+def _at(values: Ints, rows: Ints) -> Ints:
+    """The values of these rows; ``ABSENT`` for NEVER."""
+    found: Ints = values[np.where(rows == NEVER, 0, rows)].astype(np.int64)
+    found[rows == NEVER] = ABSENT
+    return found
+
+
+def latency_rows(messages: Messages, numbering: Numbering) -> pa.Table:
+    """These messages as rows of the table ``latency``."""
+    ids, log = messages.ids, messages.log
+    origin = np.searchsorted(numbering.base, ids, side="right") - 1
+    columns = {
+        "run": _repeated(log.run, len(ids)),
+        "node": _repeated(log.node, len(ids)),
+        "life": pa.array(np.full(len(ids), messages.life, np.int32)),
+        "dot_node": pa.array(numbering.names, pa.string()).take(pa.array(origin)),
+        "dot_seq": pa.array(seqs_of(numbering, origin, ids)),
+        "own": pa.array(messages.own),
+        "had_to_wait": pa.array(messages.had_to_wait, mask=~messages.wait_known),
+    }
+    schema = ARROW["latency"]
+    for name in schema.names:
+        if name not in columns:
+            columns[name] = _nullable(getattr(messages, name))
+    return pa.Table.from_pydict(columns, schema=schema)
 
 
 def _repeated(text: str, count: int) -> pa.Array:
     return pa.repeat(pa.scalar(text, pa.string()), count)
-
-
-def _at(values: Ints, rows: Ints) -> pa.Array:
-    """The values of these rows; null for NEVER and for ``ABSENT``."""
-    found: Ints = values[np.where(rows == NEVER, 0, rows)].astype(np.int64)
-    found[rows == NEVER] = ABSENT
-    return _nullable(found)
 
 
 def _nullable(values: Ints) -> pa.Array:

@@ -1,15 +1,16 @@
-"""From traces to metric tables: Spark tasks measure the runs, Spark SQL sums them up.
+"""From traces to metric tables, by Spark tasks.
 
 ``measure`` writes below its folder
 
-OUT/runs, logs, latency, samples, orders    what each run measured (metrics/base.py has the columns)
-OUT/metrics/<name>                          the rows of each metric
-OUT/metrics.json                            what is there; not complete until all of it is
+OUT/runs, logs, orders    what is said of each run (metrics/base.py has the columns)
+OUT/latency, samples      what each log observed, if asked for: as long as the traces
+OUT/metrics/<name>        the rows of each metric
+OUT/metrics.json          what is there; not complete until all of it is
 
-all but the last Parquet.  Tasks read the files of a run themselves and run the NumPy kernels: no
-event goes through the JVM, and the driver sees one row a run.  Small runs are measured by one task
-each, the longest first, so that the last task to end is a short one; a long run is measured log by
-log (measure_plan.py; docs/adr/0006 says why).
+all but the last Parquet.  Tasks read the files of a run themselves, run the NumPy kernels and count
+how often each value occurs (digest.py); one more task a metric puts the counts together
+(levels.py).  No event goes through the JVM, and the driver sees one row a run.  Small runs are
+measured by one task each; a long run log by log (measure_plan.py; docs/adr/0006 and 0015 say why).
 """
 
 from __future__ import annotations
@@ -17,7 +18,6 @@ from __future__ import annotations
 import os
 import uuid
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor, as_completed
 from itertools import pairwise
 from typing import TYPE_CHECKING, Final
 
@@ -25,11 +25,13 @@ import msgspec
 import pyarrow.fs as pafs
 
 from thence.errors import UnusableInputError
+from thence.pipeline.levels import MetricDone, MetricSpec, combine_metric
 from thence.pipeline.measure_plan import WHOLE_EVENTS_MAX, ByLogs, Sized, sized
+from thence.pipeline.measure_rows import OF_LOG, OF_RUN, Asked
 from thence.pipeline.measure_run import Outcome, Unit, measure_unit
 from thence.pipeline.metrics import METRICS
-from thence.pipeline.metrics.base import TABLES, Frames, spark_schema
-from thence.pipeline.tables import spark_path, spark_uri
+from thence.pipeline.metrics.base import TABLES, spark_schema
+from thence.pipeline.tables import spark_path
 from thence.pipeline.tasks import Progress, Runner, spark_runner
 from thence.trace.files import (
     absolute,
@@ -50,8 +52,8 @@ if TYPE_CHECKING:
 METRICS_FOLDER: Final = "metrics"
 SUMMARY_FILE: Final = "metrics.json"
 WORK_FOLDER: Final = "_work"
-"""Of what the stages of long runs hand to each other; gone when they are done."""
-AT_A_TIME: Final = 4
+"""Of what the stages hand to each other; gone when they are done."""
+METRIC_FILE: Final = "part-000000.parquet"
 
 # What is asked for and what came of it.
 
@@ -77,94 +79,103 @@ def measure(
     out: PathLike,
     names: Sequence[str] = (),
     *,
+    rows: bool = False,
     keep_going: bool = False,
     progress: Progress | None = None,
     whole_events_max: int = WHOLE_EVENTS_MAX,
 ) -> Measured:
-    """Measure every run below these paths and write the tables and metrics to a folder.
-
-    ``names``: which metrics, all when there are none.  Raises UnusableInputError for what cannot
-    be used, and TraceError when something could not be read, unless ``keep_going`` and something
-    else could.  A folder that this function wrote before is written anew.
-    ``whole_events_max``: runs up to about this are measured by one task each, longer ones by logs.
-    """
-    chosen = chosen_metrics(names)
-    runner = spark_runner(spark, progress)
-    measured = measure_tables(
-        runner, paths, out, keep_going=keep_going, whole_events_max=whole_events_max
-    )
-    _compute(read_frames(spark, measured.out), chosen, measured.out, progress)
-    measured = msgspec.structs.replace(measured, complete=True, metrics=tuple(chosen))
-    summary = msgspec.json.format(msgspec.json.encode(measured), indent=2)
-    write_file(join(measured.out, SUMMARY_FILE), [summary, b"\n"])
-    return measured
+    """Measure every run below these paths on Spark; see ``measure_with``."""
+    return measure_with(
+        spark_runner(spark, progress), paths, out, names,
+        rows=rows, keep_going=keep_going, whole_events_max=whole_events_max,
+    )  # fmt: skip
 
 
-def measure_tables(
+def measure_with(
     run: Runner,
     paths: Sequence[PathLike],
     folder: PathLike,
+    names: Sequence[str] = (),
     *,
+    rows: bool = False,
     keep_going: bool = False,
     whole_events_max: int = WHOLE_EVENTS_MAX,
 ) -> Measured:
-    """The first half of ``measure``: the tables, and no metrics yet."""
+    """Measure every run below these paths and write the tables and metrics to a folder.
+
+    ``names``: which metrics, all when there are none.  ``rows``: also the tables ``OF_LOG``.
+    Raises UnusableInputError for what cannot be used, and TraceError when something could not be
+    read, unless ``keep_going`` and something else could.  A folder that this function wrote before
+    is written anew.  ``whole_events_max``: runs up to about this are measured by one task each,
+    longer ones by logs.
+    """
+    chosen = chosen_metrics(names)
     given, out = [absolute(path) for path in paths], absolute(folder)
     quarantine = Quarantine()
     groups = [sized(group) for group in by_run(usable_places(given, out, quarantine))]
+    _make_folders(out, rows)
+    # Workers keep what they read by its path, so no path may be used twice.
+    work = join(join(out, WORK_FOLDER), uuid.uuid4().hex)
+    make_folder(work)
+    try:
+        asked = Asked(metrics=tuple(chosen), rows=rows)
+        outcomes = _measure_runs(run, groups, out, work, asked, whole_events_max)
+        runs = _together(outcomes, quarantine)
+        if quarantine.count and not (keep_going and runs):
+            raise quarantine.error()
+        if not runs:
+            raise no_records(paths)
+        _combine(run, outcomes, out, chosen)
+    finally:
+        remove_folder(join(out, WORK_FOLDER))
+    measured = Measured(
+        complete=True,
+        out=out,
+        runs=len(runs),
+        events=sum(events for _, events in runs),
+        metrics=tuple(chosen),
+        quarantined=tuple(quarantine.listed),
+        quarantined_count=quarantine.count,
+        notes=tuple(note for outcome in outcomes for note in outcome.notes),
+    )
+    summary = msgspec.json.format(msgspec.json.encode(measured), indent=2)
+    write_file(join(out, SUMMARY_FILE), [summary, b"\n"])
+    return measured
+
+
+def _make_folders(out: str, rows: bool) -> None:
     make_folder(out)
     write_file(join(out, SUMMARY_FILE), [b'{"complete": false}\n'])
     for name in (*TABLES, METRICS_FOLDER, WORK_FOLDER):
         remove_folder(join(out, name))
-    for name in (*TABLES, METRICS_FOLDER):
+    for name in (*OF_RUN, *(OF_LOG if rows else ()), METRICS_FOLDER):
         make_folder(join(out, name))
+
+
+def _measure_runs(
+    run: Runner, groups: Sequence[Sized], out: str, work: str, asked: Asked, whole_events_max: int
+) -> list[Outcome]:
     small = [group for group in groups if group.events <= whole_events_max]
     units = [
-        Unit(stem=f"{number:06d}", places=group.places, folder=out)
+        Unit(stem=f"{number:06d}", places=group.places, folder=out, work=work, asked=asked)
         for number, group in enumerate(small)
     ]
     weights = [group.events for group in small]
     outcomes = run("measuring runs", measure_unit, units, Outcome, weights)
     long = [group for group in groups if group.events > whole_events_max]
-    if long:
-        outcomes += _by_logs(run, out, long)
-    runs = _together(outcomes, quarantine)
-    if quarantine.count and not (keep_going and runs):
-        raise quarantine.error()
-    if not runs:
-        raise no_records(paths)
-    return Measured(
-        out=out,
-        runs=len(runs),
-        events=sum(events for _, events in runs),
-        quarantined=tuple(quarantine.listed),
-        quarantined_count=quarantine.count,
-        notes=tuple(note for outcome in outcomes for note in outcome.notes),
-    )
+    return outcomes + (ByLogs(run, out, work, asked).measure(long) if long else [])
 
 
-def _by_logs(run: Runner, out: str, groups: Sequence[Sized]) -> list[Outcome]:
-    # Workers keep what they read by its path, so no path may be used twice.
-    work = join(join(out, WORK_FOLDER), uuid.uuid4().hex)
-    make_folder(work)
-    try:
-        return ByLogs(run, out, work).measure(groups)
-    finally:
-        remove_folder(join(out, WORK_FOLDER))
-
-
-def _compute(frames: Frames, names: Sequence[str], out: str, progress: Progress | None) -> None:
-    """Write the rows of these metrics, a few of them at a time: each is many short stages."""
-
-    def one(name: str) -> None:
-        rows = METRICS[name].compute(frames)
-        rows.write.parquet(spark_uri(join(join(out, METRICS_FOLDER), name)))
-
-    _tell(progress, 0, len(names))
-    with ThreadPoolExecutor(AT_A_TIME) as pool:
-        for done, future in enumerate(as_completed([pool.submit(one, name) for name in names])):
-            future.result()
-            _tell(progress, done + 1, len(names))
+def _combine(run: Runner, outcomes: Sequence[Outcome], out: str, names: Sequence[str]) -> None:
+    """Write the rows of these metrics, one file each."""
+    digests = tuple(path for outcome in outcomes for path in outcome.digests)
+    specs = []
+    for name in names:
+        folder = join(join(out, METRICS_FOLDER), name)
+        make_folder(folder)
+        specs.append(MetricSpec(metric=name, digests=digests, path=join(folder, METRIC_FILE)))
+    weights = [len(METRICS[name].series) for name in names]
+    run("computing metrics", combine_metric, specs, MetricDone, weights)
 
 
 def chosen_metrics(names: Sequence[str]) -> list[str]:
@@ -175,15 +186,12 @@ def chosen_metrics(names: Sequence[str]) -> list[str]:
     return [name for name in METRICS if not names or name in names]
 
 
-def read_frames(spark: SparkSession, folder: PathLike) -> Frames:
-    """The tables that ``measure`` wrote, as its metrics take them."""
-    text = os.fspath(folder)
-    return Frames(**{name: _read_table(spark, join(text, name), name) for name in TABLES})
-
-
-def _read_table(spark: SparkSession, path: str, name: str) -> DataFrame:
+def read_table(spark: SparkSession, folder: PathLike, name: str) -> DataFrame:
+    """One of the ``TABLES`` that ``measure`` wrote."""
+    path = join(os.fspath(folder), name)
     if kind_of(path) != "folder":
-        raise UnusableInputError(f"{path} is not there: `thence metrics` makes it")
+        option = " --rows" if name in OF_LOG else ""
+        raise UnusableInputError(f"{path} is not there: `thence metrics{option}` makes it")
     return spark.read.schema(spark_schema(name)).parquet(spark_path(path))
 
 
@@ -194,11 +202,6 @@ def read_metric(spark: SparkSession, folder: PathLike, name: str) -> DataFrame:
     if kind_of(path) != "folder":
         raise UnusableInputError(f"{path} is not there: `thence metrics --metric {name}` makes it")
     return spark.read.parquet(spark_path(path))
-
-
-def _tell(progress: Progress | None, done: int, total: int) -> None:
-    if progress is not None:
-        progress("computing metrics", done, total)
 
 
 def _together(outcomes: Sequence[Outcome], quarantine: Quarantine) -> list[tuple[str, int]]:

@@ -4,8 +4,8 @@
 2. ``read_log``: the index and the vectors of one log, by the scan of the check, and when its node
    sent its messages.
 3. ``prove_log``: whether the vectors are exact; if not, they are closed in rounds as for the check.
-4. ``measure_log``: the rows of one log, with the vectors and send times of the others.
-5. ``measure_order``: what is said of the run as a whole.
+4. ``measure_log``: the digest of one log, with the vectors and send times of the others.
+5. ``measure_whole``: the digest of the run, from those of its logs.
 
 A task holds one log, and the vectors and send times of its run; never the records of two logs.
 """
@@ -24,18 +24,21 @@ from thence.pipeline.causality.kept import Rebase, load_index
 from thence.pipeline.causality.pieces import KEPT_ENDING, Piece, Surveyed, load_part, save_part
 from thence.pipeline.causality.scan import Scanned, ScanSpec, index_path, scan_log
 from thence.pipeline.causality.shelf import load, save
-from thence.pipeline.latency import log_of, send_times
+from thence.pipeline.cpu_times import CpuTimes, cpu_notes, cpu_times
+from thence.pipeline.digest import load_log, save_log, save_run
+from thence.pipeline.latency import send_times
+from thence.pipeline.log import log_of
 from thence.pipeline.measure_rows import (
     OF_LOG,
     OF_RUN,
+    Asked,
     Shares,
     Times,
-    rows_of_log,
-    rows_of_run,
+    digest_log,
+    digest_run,
     times_of,
 )
 from thence.pipeline.measure_run import Parts
-from thence.pipeline.metrics.concurrency import order_of
 from thence.trace.check import early_in
 from thence.trace.columns import ABSENT, Columns, Ints, Part, gather_runs, logs_in
 from thence.trace.files import join, name_of, parent
@@ -155,16 +158,21 @@ class LogSpec(msgspec.Struct, frozen=True, kw_only=True):
     pieces: tuple[Piece, ...]
     times: Times
     shares: Shares
+    cpu_folders: tuple[str, ...]
+    """Where the CPU times of the run may be."""
     folder: str
     stem: str
+    asked: Asked
 
 
 class Done(msgspec.Struct, frozen=True):
-    """All that there is to say of it."""
+    """What is to be told of it."""
+
+    notes: tuple[str, ...] = ()
 
 
 def measure_log(spec: LogSpec) -> Done:
-    """Write the rows of one log."""
+    """Keep the digest of one log, and write its rows if they are asked for."""
     shared = shared_run(spec.header, spec.round)
     numbering = shared.run.numbering
     index = shared.log(spec.log)
@@ -172,12 +180,29 @@ def measure_log(spec: LogSpec) -> Done:
     code_of = {name: code for code, name in enumerate(numbering.names)}
     codes = np.array([*(code_of[name] for name in columns.names), -1], np.int32)
     log = log_of(columns, slice(0, len(columns)), codes[columns.dot_node], numbering, index)
-    with Parts(spec.folder, spec.stem, OF_LOG) as parts:
-        for table, rows in rows_of_log(
-            shared.facts, log, spec.times, spec.shares, _sent_us(spec.header, spec.round)
-        ):
-            parts.write(table, rows)
+    sent_us = _sent_us(spec.header, spec.round)
+    cpu = _cpu(spec.header, spec.cpu_folders)
+    with Parts(spec.folder, spec.stem, OF_LOG if spec.asked.rows else ()) as parts:
+        digest = digest_log(
+            shared.facts, log, spec.times, spec.shares, sent_us, cpu, spec.asked, parts.write
+        )
+    save_log(_digest_path(shared.header.work, shared.header.log_stem(spec.log)), digest)
     return Done()
+
+
+def _digest_path(work: str, stem: str) -> str:
+    return join(work, f"{stem}.digest")
+
+
+_CPU: Final[dict[str, CpuTimes]] = {}
+
+
+def _cpu(path: str, folders: Sequence[str]) -> CpuTimes:
+    """The CPU times of the run this worker is busy with; ``path`` of its header."""
+    if path not in _CPU:
+        _CPU.clear()
+        _CPU[path] = cpu_times(folders)
+    return _CPU[path]
 
 
 _SENT: Final[dict[str, Ints]] = {}
@@ -196,25 +221,28 @@ def _sent_us(path: str, number: int) -> Ints:
     return _SENT[path]
 
 
-class OrderSpec(msgspec.Struct, frozen=True, kw_only=True):
+class WholeSpec(msgspec.Struct, frozen=True, kw_only=True):
     """One run whose logs are measured."""
 
     header: str
     round: int
     times: tuple[Times, ...]
     """By log."""
+    cpu_folders: tuple[str, ...]
     folder: str
     stem: str
+    digest: str
+    """The path of what is to be kept."""
+    asked: Asked
 
 
-def measure_order(spec: OrderSpec) -> Done:
-    """Write the rows of a run as a whole."""
+def measure_whole(spec: WholeSpec) -> Done:
+    """Keep the digest of a run, and write its tables."""
     shared = shared_run(spec.header, spec.round)
-    info, logs = shared.header.info, shared.header.logs
-    members = len(info.members) or len(shared.run.members)
-    events = sum(log.events for log in logs)
+    header = shared.header
+    paths = [_digest_path(header.work, header.log_stem(log)) for log in range(len(header.logs))]
+    logs = [load_log(path) for path in paths]
     with Parts(spec.folder, spec.stem, OF_RUN) as parts:
-        order = order_of(shared.facts)
-        for table, rows in rows_of_run(info, members, events, spec.times, order):
-            parts.write(table, rows)
-    return Done()
+        digest = digest_run(shared.facts, spec.times, logs, spec.asked, parts.write)
+    save_run(spec.digest, digest)
+    return Done(tuple(cpu_notes(spec.cpu_folders, [log.about for log in logs])))

@@ -21,31 +21,32 @@ from thence.pipeline.causality.judge import (
 )
 from thence.pipeline.causality.pieces import Piece, Surveyed
 from thence.pipeline.causality.scan import ScanSpec
+from thence.pipeline.cpu_times import cpu_folders
 from thence.pipeline.measure_logs import (
     DecodeSpec,
     Done,
     LogRead,
     LogSpec,
-    OrderSpec,
     Proved,
     ProveSpec,
+    WholeSpec,
     decode_file,
     measure_log,
-    measure_order,
+    measure_whole,
     prove_log,
     read_log,
 )
-from thence.pipeline.measure_rows import Times, clock_of, shares_of
+from thence.pipeline.measure_rows import Asked, Times, clock_of, shares_of
 from thence.pipeline.measure_run import Outcome, Unit, measure_unit
 from thence.pipeline.tasks import Runner
-from thence.trace.files import COMPRESSION, filesystem, name_of
+from thence.trace.files import COMPRESSION, filesystem, join, make_folder, name_of, remove_folder
 from thence.trace.reader import Place, info_of, look_at_group, note_home
 from thence.trace.record import RunInfo
 from thence.trace.segments import Quarantine, Quarantined
 
 WHOLE_EVENTS_MAX: Final = 1_000_000
 """About so many events of a run are measured by one task, which then holds less than 300 MB."""
-TOGETHER_EVENTS_MAX: Final = 5_000_000
+TOGETHER_EVENTS_MAX: Final = 20_000_000
 """Longer runs share their stages up to about this: a worker keeps the vectors of one run."""
 # What an event takes, about, in each form; wrong by two it is right enough.
 PARQUET_EVENT_BYTES: Final = 4
@@ -108,12 +109,17 @@ class _Run(msgspec.Struct, kw_only=True):
 
 
 class ByLogs:
-    """Measures long runs; ``work`` is a folder for what the stages hand to each other."""
+    """Measures long runs; ``work`` is a folder for what the stages hand to each other.
 
-    def __init__(self, runner: Runner, folder: str, work: str) -> None:
+    Only the digests of runs stay there: what else a batch of runs leaves goes before the next.
+    """
+
+    def __init__(self, runner: Runner, folder: str, work: str, asked: Asked) -> None:
         self._runner = runner
         self._folder = folder
-        self._work = work
+        self._digests = work
+        self._work = join(work, "logs")
+        self._asked = asked
         self._quarantine = Quarantine()
         self._notes: list[str] = []
         self._outcomes: list[Outcome] = []
@@ -125,7 +131,9 @@ class ByLogs:
         UnusableInputError as ``measure`` says.
         """
         for batch in _batches(groups):
+            make_folder(self._work)
             self._measure([group.places for group in batch])
+            remove_folder(self._work)
         told = Outcome(
             quarantined=tuple(self._quarantine.listed),
             quarantined_count=self._quarantine.count,
@@ -225,37 +233,46 @@ class ByLogs:
     def _write(self, runs: list[_Run]) -> None:
         specs = [spec for run in runs for spec in self._log_specs(run)]
         self._runner("measuring logs", measure_log, specs, Done, _weights(runs))
-        orders = [
-            OrderSpec(
-                header=run.header, round=run.round or 0, times=run.times, folder=self._folder,
-                stem=run.stem,
+        wholes = [
+            WholeSpec(
+                header=run.header, round=run.round or 0, times=run.times,
+                cpu_folders=cpu_folders(run.places), folder=self._folder, stem=run.stem,
+                digest=join(self._digests, f"{run.stem}.digest"), asked=self._asked,
             )
             for run in runs
         ]  # fmt: skip
         weights = [run.rows for run in runs]
-        self._runner("measuring orders", measure_order, orders, Done, weights)
-        for run in runs:
+        done = self._runner("putting runs together", measure_whole, wholes, Done, weights)
+        for run, spec, told in zip(runs, wholes, done, strict=True):
             events = sum(read.scanned.events for read in run.reads)
-            self._outcomes.append(Outcome(runs=((run.name, events),)))
+            self._notes += told.notes
+            self._outcomes.append(Outcome(runs=((run.name, events),), digests=(spec.digest,)))
 
     def _log_specs(self, run: _Run) -> Iterator[LogSpec]:
         shares = shares_of(run.times, clock_of(run.info) is not None)
         for number, (_, pieces) in enumerate(run.logs):
             yield LogSpec(
                 header=run.header, round=run.round or 0, log=number, pieces=tuple(pieces),
-                times=run.times[number], shares=shares[number], folder=self._folder,
-                stem=f"{run.stem}-{number:04d}",
+                times=run.times[number], shares=shares[number],
+                cpu_folders=cpu_folders(run.places), folder=self._folder,
+                stem=f"{run.stem}-{number:04d}", asked=self._asked,
             )  # fmt: skip
 
     def _in_one(self, runs: list[_Run]) -> None:
         """Measure runs by one task each after all; what is bad in them has been told."""
         units = [
-            Unit(stem=run.stem, places=run.places, folder=self._folder, only=run.name)
+            Unit(
+                stem=run.stem, places=run.places, folder=self._folder, work=self._digests,
+                asked=self._asked, only=run.name,
+            )
             for run in runs
-        ]
+        ]  # fmt: skip
         weights = [run.rows for run in runs]
         outcomes = self._runner("measuring in one task", measure_unit, units, Outcome, weights)
-        self._outcomes += [Outcome(runs=each.runs, error=each.error) for each in outcomes]
+        self._outcomes += [
+            msgspec.structs.replace(each, quarantined=(), quarantined_count=0, notes=())
+            for each in outcomes
+        ]
 
 
 def _weights(runs: Sequence[_Run]) -> list[int]:

@@ -1,9 +1,9 @@
-"""A run measured by one task: its files in, its part of every table out."""
+"""A run measured by one task: its files in, its digest and its part of every table out."""
 
 from __future__ import annotations
 
 import uuid
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from types import TracebackType
 from typing import Any
 
@@ -12,20 +12,26 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from thence.errors import ThenceError
-from thence.pipeline.latency import open_log, send_times
+from thence.pipeline.cpu_times import CpuTimes, cpu_folders, cpu_notes, cpu_times
+from thence.pipeline.digest import RunDigest, save_run
+from thence.pipeline.latency import send_times
+from thence.pipeline.log import open_log
 from thence.pipeline.measure_rows import (
-    Rows,
+    OF_LOG,
+    OF_RUN,
+    Asked,
+    Write,
     clock_of,
-    rows_of_log,
-    rows_of_run,
+    digest_log,
+    digest_run,
     shares_of,
     times_of,
 )
-from thence.pipeline.metrics.base import ARROW, TABLES
-from thence.pipeline.metrics.concurrency import order_of
+from thence.pipeline.metrics.base import ARROW
+from thence.pipeline.observed import AboutLog
 from thence.trace.check import facts_of
 from thence.trace.columns import Columns
-from thence.trace.files import filesystem
+from thence.trace.files import filesystem, join
 from thence.trace.index import index_log
 from thence.trace.reader import Place, runs_in
 from thence.trace.record import RunInfo
@@ -41,6 +47,9 @@ class Unit(msgspec.Struct, frozen=True, kw_only=True):
     """Of the names of the files that it writes."""
     places: tuple[Place, ...]
     folder: str
+    work: str
+    """A folder for digests."""
+    asked: Asked
     only: str | None = None
     """The one run of these places that is wanted."""
 
@@ -50,6 +59,8 @@ class Outcome(msgspec.Struct, frozen=True, kw_only=True):
 
     runs: tuple[tuple[str, int], ...] = ()
     """(name, events)."""
+    digests: tuple[str, ...] = ()
+    """Where those of the runs are."""
     error: str | None = None
     quarantined: tuple[Quarantined, ...] = ()
     quarantined_count: int = 0
@@ -57,30 +68,39 @@ class Outcome(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def measure_unit(unit: Unit) -> Outcome:
-    """Measure the runs of the unit's places and write its part of every table."""
+    """Measure the runs of the unit's places."""
     quarantine = Quarantine()
     notes: list[str] = []
-    runs = []
+    runs: list[tuple[str, int]] = []
+    digests: list[str] = []
+    tables = (*OF_RUN, *OF_LOG) if unit.asked.rows else OF_RUN
+    folders = cpu_folders(unit.places)
     try:
-        with Parts(unit.folder, unit.stem, tuple(TABLES)) as parts:
+        cpu = cpu_times(folders)
+        with Parts(unit.folder, unit.stem, tables) as parts:
             for columns, info in runs_in(unit.places, quarantine, notes, measured=True):
                 if unit.only not in (None, columns.run):
                     continue
-                for table, rows in tables_of(columns, info):
-                    parts.write(table, rows)
+                digest, logs = measure_run(columns, info, cpu, unit.asked, parts.write)
+                digests.append(join(unit.work, f"{unit.stem}-{len(runs)}.digest"))
+                save_run(digests[-1], digest)
                 runs.append((columns.run, columns.events))
+                notes += cpu_notes(folders, logs)
     except (ThenceError, OSError) as error:
         return Outcome(error=str(error))
     return Outcome(
         runs=tuple(runs),
+        digests=tuple(digests),
         quarantined=tuple(quarantine.listed),
         quarantined_count=quarantine.count,
         notes=tuple(notes),
     )
 
 
-def tables_of(columns: Columns, info: RunInfo) -> Iterator[Rows]:
-    """The rows of a run whose columns were read with clocks and sizes."""
+def measure_run(
+    columns: Columns, info: RunInfo, cpu: CpuTimes, asked: Asked, write: Write
+) -> tuple[RunDigest, list[AboutLog]]:
+    """Measure a run whose columns were read with clocks and sizes."""
     opened = open_run(columns, info)
     indices = [index_log(opened, node) for node in opened.nodes]
     group = group_of(opened.run.members, [(index.node, index.changes) for index in indices])
@@ -89,9 +109,11 @@ def tables_of(columns: Columns, info: RunInfo) -> Iterator[Rows]:
     sent_us = send_times(facts.run.numbering.total, logs)
     times = [times_of(log) for log in logs]
     shares = shares_of(times, clock_of(info) is not None)
-    for log, when, share in zip(logs, times, shares, strict=True):
-        yield from rows_of_log(facts, log, when, share, sent_us)
-    yield from rows_of_run(info, len(info.members), columns.events, times, order_of(facts))
+    digests = [
+        digest_log(facts, log, when, share, sent_us, cpu, asked, write)
+        for log, when, share in zip(logs, times, shares, strict=True)
+    ]
+    return digest_run(facts, times, digests, asked, write), [each.about for each in digests]
 
 
 class Parts:

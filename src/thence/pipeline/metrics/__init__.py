@@ -17,6 +17,7 @@ from thence.pipeline.metrics import (
     noncausal_stability,
     stability_lag,
     throughput,
+    work,
 )
 from thence.pipeline.metrics.base import Metric
 
@@ -32,6 +33,7 @@ METRICS: Final[dict[str, Metric]] = {
         stability_lag.METRIC,
         concurrency.METRIC,
         throughput.METRIC,
+        work.METRIC,
     )
 }
 """By name, in the order in which they are listed."""

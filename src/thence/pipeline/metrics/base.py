@@ -1,8 +1,9 @@
-"""What a metric is, the tables it is computed from, and how observations become its rows.
+"""What a metric is, the tables beside it, and the rows it has.
 
-A metric is a set of *series* (over all messages, over those that had to wait), each with a unit.
-Its ``compute`` makes one row per observation, and ``summarise`` turns those into exact percentiles
-at every level: by run, by node, by engine, by size of the group, by send interval, by experiment.
+A metric is a set of *series* (over all messages, over those that had to wait), each with a unit and
+one function that says what is observed: of the messages of a log, of its samples, of a log or of a
+run as a whole.  Tasks count how often each value was observed (tally.py) and merge the counts level
+by level: by node, run, experiment, send interval, size of the group, engine (levels.py).
 
 Where a group has nothing to show, its row is there all the same, with count 0, nulls, and in
 ``lacks`` the reason in words.
@@ -10,13 +11,13 @@ Where a group has nothing to show, its row is there all the same, with count 0, 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from typing import Final
+from collections.abc import Callable
+from typing import Any, Final, Literal
 
 import msgspec
 import pyarrow as pa
-from pyspark.sql import Column, DataFrame
-from pyspark.sql import functions as F
+
+from thence.pipeline.observed import Floats
 
 COMMON: Final = "common"
 """``scenario.clock`` of a run whose nodes share a clock."""
@@ -58,6 +59,10 @@ TABLES: Final[dict[str, dict[str, str]]] = {
         "samples": "bigint",  # with words
         "span_us": "bigint",
         "slow": "boolean",  # an end of the slow link
+        "vector_entries": "bigint",  # that travel with a message; 0 for engines of dots
+        "cpu": "string",  # of cpu.arrow: used, none, damaged or unfit
+        "cpu_calls": "bigint",
+        "cpu_ns": "bigint",
         "guarantee": "string",  # these four are those of the run
         "tags": "string",
         "stability": "boolean",
@@ -80,6 +85,9 @@ TABLES: Final[dict[str, dict[str, str]]] = {
         "had_to_wait": "boolean",
         "context_dots": "bigint",  # on the rows of sends
         "bytes": "bigint",
+        "ready_ns": "bigint",  # CPU time of the call that made it ready
+        "t_told": "bigint",  # when the call was that found it stable, and its CPU time
+        "told_ns": "bigint",
     },
     "samples": {
         "run": "string",
@@ -119,17 +127,10 @@ def spark_schema(table: str) -> str:
     return ", ".join(f"{column} {kind}" for column, kind in TABLES[table].items())
 
 
-class Frames(msgspec.Struct, frozen=True, kw_only=True):
-    """The tables as DataFrames; ``runs`` has one row a run and ``logs`` one a log."""
-
-    runs: DataFrame
-    logs: DataFrame
-    latency: DataFrame
-    samples: DataFrame
-    orders: DataFrame
-
-
 # Metrics.
+
+Lack = tuple[Callable[[Any], bool], str]
+"""(condition on what ``Series.of`` names, reason): why there is nothing to show."""
 
 
 class Series(msgspec.Struct, frozen=True, kw_only=True):
@@ -137,10 +138,18 @@ class Series(msgspec.Struct, frozen=True, kw_only=True):
 
     name: str
     unit: str
-    lacks: tuple[tuple[str, str], ...] = ()
-    """(condition in SQL, reason): why a log, or a run, shows nothing; the first that holds."""
+    of: Literal["messages", "samples", "log", "run"]
+    values: Callable[[Any], Floats]
+    """The observations in ``Messages``, ``Samples``, an ``AboutLog`` or a ``WholeRun``, as ``of``
+    says (observed.py has them)."""
+    lacks: tuple[Lack, ...] = ()
+    """Why a log (for ``run``: a run) shows nothing; the first that holds."""
     otherwise: str
     """The reason when none of them does."""
+
+    def reason(self, about: Any) -> str:
+        """Why this log, or this run, shows nothing, if it does."""
+        return next((text for holds, text in self.lacks if holds(about)), self.otherwise)
 
 
 class Metric(msgspec.Struct, frozen=True, kw_only=True):
@@ -150,8 +159,6 @@ class Metric(msgspec.Struct, frozen=True, kw_only=True):
     """As its module is named."""
     description: str
     series: tuple[Series, ...]
-    compute: Callable[[Frames], DataFrame]
-    """Its rows, with ``METRIC_COLUMNS``."""
 
     @property
     def unit(self) -> str:
@@ -172,109 +179,41 @@ LEVELS: Final[dict[str, tuple[str, ...]]] = {
     "time": (*ABOUT_RUN, "run", "bucket_us"),
 }
 """By level: the columns that its rows are grouped by; the others are null in them."""
-OF_RUNS: Final = ("engine", "size", "interval", "experiment", "run")
-OF_LOGS: Final = (*OF_RUNS, "node")
-OVER_TIME: Final = (*OF_LOGS, "time")
+ABOVE_RUNS: Final = ("engine", "size", "interval", "experiment")
+OF_RUNS: Final = (*ABOVE_RUNS, "run")
 PERCENTILES: Final = {
     "p25": 0.25, "p50": 0.5, "p75": 0.75, "p90": 0.9, "p99": 0.99, "p999": 0.999,
 }  # fmt: skip
-_KEYS: Final = ("series", *ABOUT_RUN, "run", "node", "bucket_us")
-_OPTIONAL: Final = (("node", "string"), ("bucket_us", "bigint"))
-_DIVIDES: Final = {"node": "node", "time": "bucket_us", "experiment": "experiment"}
-"""By level, what it divides by."""
-METRIC_COLUMNS: Final = (
-    "series", "unit", "level", "run", "node", *ABOUT_RUN, "bucket_us",
-    "count", "mean", *PERCENTILES, "max", "lacks",
-)  # fmt: skip
-
-UNTIMED: Final = ("not timed", "records without t_us")
-UNSTABLE: Final = ("not stability", "the engine computes no stability")
-
-
-def observed(frame: DataFrame, values: Mapping[str, Column]) -> DataFrame:
-    """One row per observation, (run, node, bucket_us, series, value), of these by series.
-
-    A null is no observation.  ``node`` and ``bucket_us`` are there when ``frame`` has them.
-    """
-    kept = [name for name in ("run", "node", "bucket_us") if name in frame.columns]
-    pairs = [
-        F.struct(F.lit(name).alias("series"), value.cast("double").alias("value"))
-        for name, value in values.items()
+ROWS: Final = pa.schema(
+    [
+        ("series", pa.string()),
+        ("unit", pa.string()),
+        ("level", pa.string()),
+        ("run", pa.string()),
+        ("node", pa.string()),
+        ("engine", pa.string()),
+        ("variant", pa.string()),
+        ("stability", pa.bool_()),
+        ("group_size", pa.int64()),
+        ("interval_ms", pa.float64()),
+        ("experiment", pa.string()),
+        ("bucket_us", pa.int64()),
+        ("count", pa.int64()),
+        *((name, pa.float64()) for name in ("mean", *PERCENTILES, "max")),
+        ("lacks", pa.string()),
     ]
-    if len(pairs) == 1:  # no rows to multiply
-        long = frame.select(*kept, pairs[0].alias("pair"))
-    else:
-        long = frame.select(*kept, F.explode(F.array(*pairs)).alias("pair"))
-    return long.select(*kept, "pair.*").where("value IS NOT NULL")
+)
+"""The columns of every metric."""
+METRIC_COLUMNS: Final = tuple(ROWS.names)
 
-
-def summarise(
-    frames: Frames,
-    series: Sequence[Series],
-    observations: DataFrame,
-    population: DataFrame,
-    levels: Sequence[str] = OF_LOGS,
-) -> DataFrame:
-    """Exact percentiles of observations (see ``observed``) at these levels.
-
-    ``population`` has the logs, or the runs, that could have some, with the columns that the
-    conditions of ``Series.lacks`` speak of: each has its rows, observed or not.
-    """
-    about = frames.runs.select("run", *ABOUT_RUN)
-    # How often each value occurs at a node: what goes to every level is much less then.
-    tallied = observations.groupBy(*observations.columns).agg(F.count(F.lit(1)).alias("tally"))
-    rows = tallied.unionByName(_reasons(series, population), allowMissingColumns=True)
-    absent = {name: F.lit(None).cast(kind) for name, kind in _OPTIONAL if name not in rows.columns}
-    rows = rows.join(F.broadcast(about), "run").withColumns(absent)
-    sets = [["series", *LEVELS[level]] for level in levels]
-    found = rows.groupingSets(sets, *_KEYS).agg(
-        F.grouping_id().alias("grouping"),
-        F.sum("tally").alias("count"),
-        (F.sum(F.col("value") * F.col("tally")) / F.sum("tally")).alias("mean"),
-        F.percentile("value", list(PERCENTILES.values()), F.col("tally")).alias("percentiles"),
-        F.max("value").alias("max"),
-        F.min("lacks").alias("lacks"),
-    )
-    units = F.create_map(*(F.lit(text) for one in series for text in (one.name, one.unit)))
-    at = {name: F.col("percentiles")[place] for place, name in enumerate(PERCENTILES)}
-    columns = {
-        "level": _level(levels),
-        "unit": units[F.col("series")],
-        "count": F.coalesce("count", F.lit(0)),
-        "lacks": F.when(F.col("count").isNull(), F.col("lacks")),
-        **at,
-    }
-    return found.where(_is_group(levels)).withColumns(columns).select(*METRIC_COLUMNS)
-
-
-def _reasons(series: Sequence[Series], population: DataFrame) -> DataFrame:
-    """A row without a value for each series of each of the population: why it may have none."""
-    pairs = []
-    for one in series:
-        reason = F.lit(one.otherwise)
-        for condition, text in reversed(one.lacks):
-            reason = F.when(F.expr(condition), F.lit(text)).otherwise(reason)
-        pairs.append(F.struct(F.lit(one.name).alias("series"), reason.alias("lacks")))
-    kept = [name for name in ("run", "node") if name in population.columns]
-    long = population.select(*kept, F.explode(F.array(*pairs)).alias("pair"))
-    return long.select(*kept, "pair.*")
-
-
-def _is_group(levels: Sequence[str]) -> Column:
-    """False for what lacks the thing that its level divides by."""
-    is_group = F.lit(True)
-    for level in levels:
-        if level in _DIVIDES:
-            other = F.col("grouping") != _grouping(level)
-            is_group &= other | F.col(_DIVIDES[level]).isNotNull()
-    return is_group
-
-
-def _level(levels: Sequence[str]) -> Column:
-    pairs = (F.lit(text) for level in levels for text in (_grouping(level), level))
-    return F.create_map(*pairs)[F.col("grouping")]
-
-
-def _grouping(level: str) -> int:
-    """What ``grouping_id`` says of a level: a bit for each key that it is not grouped by."""
-    return int("".join("01"[key not in ("series", *LEVELS[level])] for key in _KEYS), 2)
+UNTIMED: Final[Lack] = (lambda about: not about.timed, "records without t_us")
+UNSTABLE: Final[Lack] = (lambda log: not log.stability, "the engine computes no stability")
+UNSENT: Final[Lack] = (lambda about: not about.sends, "nothing was sent")
+UNDELIVERED: Final[Lack] = (lambda log: not log.deliveries, "nothing was delivered")
+UNRECEIVED: Final[Lack] = (lambda log: not log.receives, "no receive records")
+UNTOLD: Final[Lack] = (lambda log: not log.stables, "nothing was told stable")
+NO_CPU: Final[tuple[Lack, ...]] = (
+    (lambda log: log.cpu == "none", "the run has no cpu.arrow"),
+    (lambda log: log.cpu == "damaged", "cpu.arrow cannot be read"),
+    (lambda log: log.cpu == "unfit", "cpu.arrow does not fit the log"),
+)

@@ -15,29 +15,15 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-import msgspec
 import numpy as np
-from pyspark.sql import DataFrame
-from pyspark.sql import functions as F
 
-from thence.pipeline.metrics.base import OF_RUNS, Frames, Metric, Series, observed, summarise
+from thence.pipeline.metrics.base import Metric, Series
+from thence.pipeline.observed import Floats, Order, WholeRun, one
 from thence.trace.check import Facts
 from thence.trace.columns import Ints
 
 WIDTH_ENTRIES_MAX: Final = 1 << 23
 """Messages times origins up to which the width is computed: the search is not linear in them."""
-
-
-class Order(msgspec.Struct, frozen=True, kw_only=True):
-    """What the causal order of a run is like; None for what cannot be said."""
-
-    messages: int
-    pairs: int
-    concurrent_pairs: int | None
-    width: int | None
-    contradictory: bool
-    """A message precedes itself, as only broken logs say: then there is no order."""
-    too_large: bool
 
 
 def order_of(facts: Facts, entries_max: int = WIDTH_ENTRIES_MAX) -> Order:
@@ -154,37 +140,47 @@ class _Chains:
             free = lost
 
 
-SERIES = (
-    Series(
-        name="width",
-        unit="messages",
-        lacks=(
-            ("contradictory", "the logs contradict each other: a message precedes itself"),
-            ("too_large", f"messages times origins is more than {WIDTH_ENTRIES_MAX}"),
-        ),
-        otherwise="nothing was sent",
-    ),
-    Series(
-        name="share",
-        unit="share",
-        lacks=(("contradictory", "the logs contradict each other: a message precedes itself"),),
-        otherwise="fewer than two messages were sent",
-    ),
+def _width(run: WholeRun) -> Floats:
+    return one(run.order.width or None) if run.order is not None else one(None)
+
+
+def _share(run: WholeRun) -> Floats:
+    order = run.order
+    if order is None or order.concurrent_pairs is None or not order.pairs:
+        return one(None)
+    return one(order.concurrent_pairs / order.pairs)
+
+
+_CONTRADICTORY = (
+    lambda run: run.order is not None and run.order.contradictory,
+    "the logs contradict each other: a message precedes itself",
 )
-
-
-def compute(frames: Frames) -> DataFrame:
-    """One observation a run; elsewhere percentiles over runs."""
-    values = {
-        "width": F.expr("nullif(width, 0)"),
-        "share": F.expr("concurrent_pairs / nullif(pairs, 0)"),
-    }
-    return summarise(frames, SERIES, observed(frames.orders, values), frames.orders, OF_RUNS)
-
 
 METRIC = Metric(
     name="concurrency",
     description="width of the causal order, and share of pairs of messages that are concurrent",
-    series=SERIES,
-    compute=compute,
+    series=(
+        Series(
+            name="width",
+            unit="messages",
+            of="run",
+            values=_width,
+            lacks=(
+                _CONTRADICTORY,
+                (
+                    lambda run: run.order is not None and run.order.too_large,
+                    f"messages times origins is more than {WIDTH_ENTRIES_MAX}",
+                ),
+            ),
+            otherwise="nothing was sent",
+        ),
+        Series(
+            name="share",
+            unit="share",
+            of="run",
+            values=_share,
+            lacks=(_CONTRADICTORY,),
+            otherwise="fewer than two messages were sent",
+        ),
+    ),
 )

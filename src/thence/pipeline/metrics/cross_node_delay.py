@@ -6,46 +6,46 @@ The times of two nodes: only for runs whose nodes share a clock, which their run
 
 from __future__ import annotations
 
-from pyspark.sql import DataFrame
-from pyspark.sql import functions as F
-
 from thence.pipeline.metrics.base import (
+    COMMON,
+    UNDELIVERED,
+    UNRECEIVED,
     UNTIMED,
-    Frames,
     Metric,
     Series,
-    observed,
-    summarise,
 )
-
-_CLOCKS = ("clock IS NULL", "the clocks of the nodes are not known to be common")
-SERIES = (
-    Series(
-        name="receive",
-        unit="us",
-        lacks=(_CLOCKS, ("receives = 0", "no receive records"), UNTIMED),
-        otherwise="of no message that arrived is the send known",
-    ),
-    Series(
-        name="deliver",
-        unit="us",
-        lacks=(_CLOCKS, ("deliveries = 0", "nothing was delivered"), UNTIMED),
-        otherwise="of no message that was delivered is the send known",
-    ),
-)
+from thence.pipeline.observed import Floats, Messages, elapsed, one
+from thence.trace.columns import Ints
 
 
-def compute(frames: Frames) -> DataFrame:
+def _since_send(messages: Messages, at: Ints) -> Floats:
     """By the node where it arrived, over the messages of others."""
-    common = frames.runs.where("clock = 'common'").select("run")
-    elsewhere = frames.latency.where("NOT own").join(F.broadcast(common), "run", "left_semi")
-    values = {"receive": F.expr("t_receive - t_send"), "deliver": F.expr("t_deliver - t_send")}
-    return summarise(frames, SERIES, observed(elsewhere, values), frames.logs)
+    if messages.log.clock != COMMON:
+        return one(None)
+    return elapsed(at, messages.t_send, where=~messages.own)
 
+
+_CLOCKS = (lambda log: log.clock is None, "the clocks of the nodes are not known to be common")
 
 METRIC = Metric(
     name="cross_node_delay",
     description="receive and deliver minus send at another node, where clocks are common",
-    series=SERIES,
-    compute=compute,
+    series=(
+        Series(
+            name="receive",
+            unit="us",
+            of="messages",
+            values=lambda messages: _since_send(messages, messages.t_receive),
+            lacks=(_CLOCKS, UNRECEIVED, UNTIMED),
+            otherwise="of no message that arrived is the send known",
+        ),
+        Series(
+            name="deliver",
+            unit="us",
+            of="messages",
+            values=lambda messages: _since_send(messages, messages.t_deliver),
+            lacks=(_CLOCKS, UNDELIVERED, UNTIMED),
+            otherwise="of no message that was delivered is the send known",
+        ),
+    ),
 )

@@ -2,41 +2,20 @@
 
 from __future__ import annotations
 
-from pyspark.sql import DataFrame
-from pyspark.sql import functions as F
-
-from thence.pipeline.metrics.base import (
-    UNTIMED,
-    Frames,
-    Metric,
-    Series,
-    observed,
-    summarise,
-)
-
-SERIES = (
-    Series(
-        name="delay",
-        unit="us",
-        lacks=(
-            ("deliveries = 0", "nothing was delivered"),
-            ("receives = 0", "no receive records"),
-            UNTIMED,
-        ),
-        otherwise="no delivered message has its receive record",
-    ),
-)
-
-
-def compute(frames: Frames) -> DataFrame:
-    """Over the messages of others that were delivered."""
-    values = {"delay": F.expr("t_deliver - t_receive")}
-    return summarise(frames, SERIES, observed(frames.latency, values), frames.logs)
-
+from thence.pipeline.metrics.base import UNDELIVERED, UNRECEIVED, UNTIMED, Metric, Series
+from thence.pipeline.observed import elapsed
 
 METRIC = Metric(
     name="delivery_delay",
     description="deliver minus receive of a message, at the same node",
-    series=SERIES,
-    compute=compute,
+    series=(
+        Series(
+            name="delay",
+            unit="us",
+            of="messages",
+            values=lambda messages: elapsed(messages.t_deliver, messages.t_receive),
+            lacks=(UNDELIVERED, UNRECEIVED, UNTIMED),
+            otherwise="no delivered message has its receive record",
+        ),
+    ),
 )

@@ -1,63 +1,56 @@
-"""Metadata per message: the dots of its context, and the bytes of dot and context on the wire.
+"""Metadata per message: the dots of its context, the entries and the bytes that travel with it.
 
-Figures 28a, 30a and 31a of the thesis count predecessors; a vector has as many entries as the
-group has members, which is ``group_size`` of the row.
+Figures 28a, 30a and 31a of the thesis count what travels: predecessors, or the entries of a vector,
+one for each member; two vectors when the application tags as well (section 3.5.1).
 """
 
 from __future__ import annotations
 
-from pyspark.sql import DataFrame
-from pyspark.sql import functions as F
+import numpy as np
 
-from thence.pipeline.metrics.base import (
-    Frames,
-    Metric,
-    Series,
-    observed,
-    summarise,
-)
-
-_UNTAGGED = ("tags = 'none'", "contexts say nothing in this run (tags none)")
-SERIES = (
-    Series(
-        name="dots",
-        unit="dots",
-        lacks=(_UNTAGGED,),
-        otherwise="nothing was sent",
-    ),
-    Series(
-        name="entries",
-        unit="entries",
-        lacks=(_UNTAGGED,),
-        otherwise="nothing was sent",
-    ),
-    Series(
-        name="bytes",
-        unit="bytes",
-        lacks=(("sends = 0", "nothing was sent"),),
-        otherwise="no send record has bytes",
-    ),
-)
+from thence.pipeline.metrics.base import UNSENT, Metric, Series
+from thence.pipeline.observed import AboutLog, Floats, Messages, known
 
 
-def compute(frames: Frames) -> DataFrame:
-    """By sender, over the messages it sent."""
-    vectors = frames.runs.select("run", F.expr("vectors * group_size").alias("vector_entries"))
-    sent = frames.latency.join(F.broadcast(vectors), "run")
-    entries = F.when(F.col("vector_entries") > 0, F.col("vector_entries"))
-    values = {
-        "dots": F.col("context_dots"),
-        "entries": F.when(
-            F.col("context_dots").isNotNull(), F.coalesce(entries, F.col("context_dots"))
-        ),
-        "bytes": F.col("bytes"),
-    }
-    return summarise(frames, SERIES, observed(sent, values), frames.logs)
+def _entries(messages: Messages) -> Floats:
+    dots = known(messages.context_dots)
+    entries = messages.log.vector_entries
+    return np.full(len(dots), entries, np.float64) if entries else dots
 
+
+def _is_untagged(log: AboutLog) -> bool:
+    return log.tags == "none"
+
+
+_UNTAGGED = "contexts say nothing in this run (tags none)"
 
 METRIC = Metric(
     name="metadata",
     description="dots in the context of a message; entries and bytes that travel with it",
-    series=SERIES,
-    compute=compute,
+    series=(
+        Series(
+            name="dots",
+            unit="dots",
+            of="messages",
+            values=lambda messages: known(messages.context_dots),
+            lacks=((_is_untagged, _UNTAGGED),),
+            otherwise="nothing was sent",
+        ),
+        Series(
+            name="entries",
+            unit="entries",
+            of="messages",
+            values=_entries,
+            lacks=((_is_untagged, _UNTAGGED),),
+            otherwise="nothing was sent",
+        ),
+        Series(
+            name="bytes",
+            unit="bytes",
+            of="messages",
+            values=lambda messages: known(messages.bytes),
+            lacks=(UNSENT,),
+            otherwise="no send record has bytes",
+        ),
+    ),
 )

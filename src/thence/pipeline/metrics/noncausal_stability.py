@@ -1,52 +1,64 @@
 """Non-causal stability latency: how long after it could be known a message is told stable.
 
 ``stable`` minus the ``receive`` of the message, or the record of the phantom, that completed the
-condition (thesis 8.3: "the receive that made it possible").
+condition (thesis 8.3: "the receive that made it possible").  ``told_work`` looks at the engine
+alone: up to the call that found it, with that call's CPU time, and without the time that the
+application let it wait.
 """
 
 from __future__ import annotations
 
-from pyspark.sql import DataFrame
-from pyspark.sql import functions as F
-
 from thence.pipeline.metrics.base import (
+    NO_CPU,
     UNSTABLE,
     UNTIMED,
-    Frames,
+    UNTOLD,
     Metric,
     Series,
-    observed,
-    summarise,
 )
+from thence.pipeline.observed import Floats, Messages, elapsed
 
-SERIES = (
-    Series(
-        name="latency",
-        unit="us",
-        lacks=(
-            UNSTABLE,
-            (
-                "guarantee NOT IN ('causal', 'causal-total')",
-                "stability is not defined for this guarantee",
-            ),
-            ("stables = 0", "nothing was told stable"),
-            ("receives = 0 AND phantoms = 0", "no receive records and no phantoms"),
-            UNTIMED,
-        ),
-        otherwise="the records do not say what completed the condition of any stable message",
+_LACKS = (
+    UNSTABLE,
+    (
+        lambda log: log.guarantee not in ("causal", "causal-total"),
+        "stability is not defined for this guarantee",
     ),
+    UNTOLD,
+    (
+        lambda log: not log.receives and not log.phantoms,
+        "no receive records and no phantoms",
+    ),
+    UNTIMED,
 )
+_OTHERWISE = "the records do not say what completed the condition of any stable message"
 
 
-def compute(frames: Frames) -> DataFrame:
-    """Over stable events."""
-    values = {"latency": F.expr("t_stable - completing_receive")}
-    return summarise(frames, SERIES, observed(frames.latency, values), frames.logs)
+def _told_work(messages: Messages) -> Floats:
+    told, completing = messages.t_told, messages.completing_receive
+    # A call before the record that completed the condition did not wait for it.
+    return elapsed(told, completing, ns=messages.told_ns, where=told >= completing)
 
 
 METRIC = Metric(
     name="noncausal_stability",
     description="stable minus the receive of the message or phantom that completed the condition",
-    series=SERIES,
-    compute=compute,
+    series=(
+        Series(
+            name="latency",
+            unit="us",
+            of="messages",
+            values=lambda messages: elapsed(messages.t_stable, messages.completing_receive),
+            lacks=_LACKS,
+            otherwise=_OTHERWISE,
+        ),
+        Series(
+            name="told_work",
+            unit="us",
+            of="messages",
+            values=_told_work,
+            lacks=(*_LACKS, *NO_CPU),
+            otherwise=_OTHERWISE,
+        ),
+    ),
 )

@@ -2,38 +2,21 @@
 
 from __future__ import annotations
 
-from pyspark.sql import DataFrame
-from pyspark.sql import functions as F
-
-from thence.pipeline.metrics.base import (
-    UNSTABLE,
-    UNTIMED,
-    Frames,
-    Metric,
-    Series,
-    observed,
-    summarise,
-)
-
-SERIES = (
-    Series(
-        name="lag",
-        unit="us",
-        lacks=(UNSTABLE, ("stables = 0", "nothing was told stable"), UNTIMED),
-        otherwise="no stable message was delivered before in the same life of its node",
-    ),
-)
-
-
-def compute(frames: Frames) -> DataFrame:
-    """Over stable events; a node's own message is delivered there when it is sent."""
-    values = {"lag": F.expr("t_stable - t_deliver")}
-    return summarise(frames, SERIES, observed(frames.latency, values), frames.logs)
-
+from thence.pipeline.metrics.base import UNSTABLE, UNTIMED, UNTOLD, Metric, Series
+from thence.pipeline.observed import elapsed
 
 METRIC = Metric(
     name="stability_lag",
     description="stable minus deliver of a message, at the same node",
-    series=SERIES,
-    compute=compute,
+    series=(
+        Series(
+            name="lag",
+            unit="us",
+            of="messages",
+            # A node's own message is delivered there when it is sent.
+            values=lambda messages: elapsed(messages.t_stable, messages.t_deliver),
+            lacks=(UNSTABLE, UNTOLD, UNTIMED),
+            otherwise="no stable message was delivered before in the same life of its node",
+        ),
+    ),
 )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import signal
 import socket
 import struct
 import threading
@@ -137,6 +138,37 @@ def test_nodes_of_a_worker_that_is_killed_end_too(
     assert len(said) == 1
     assert not (tmp_path / "run" / "run.closed").exists()
     until(lambda: not running(LONG.name))
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_worker_that_is_interrupted_ends_its_nodes_first(
+    number: int, tmp_path: Path, said: Said, flags: list[str]
+):
+    options = WorkersOptions(listen="127.0.0.1:0", workers=1, wait_s=20.0, secret=SECRET)
+    with (
+        Coordinator(options, said.append) as coordinator,
+        started(coordinator.door.address, ["w1"], *flags) as workers,
+    ):
+        left: list[str] = []
+        ends: list[tuple[int, str]] = []
+
+        def strike() -> None:
+            until(lambda: len(running(LONG.name)) == LONG.nodes)
+            workers["w1"].process.send_signal(number)
+            ends.append(workers["w1"].end())
+            left.extend(running(LONG.name))
+
+        until(lambda: coordinator.door.workers)
+        coordinator._options = msgspec.structs.replace(options, wait_s=0.5)
+        thread = threading.Thread(target=strike)
+        thread.start()
+        with pytest.raises(ThenceError, match="0 of 1 workers are there"):
+            coordinator.run(LONG, tmp_path / "run", None)
+        thread.join()
+    ((code, text),) = ends
+    assert code == 130
+    assert text.splitlines()[-1] == "thence: interrupted"
+    assert not left
 
 
 def test_a_worker_that_loses_the_coordinator_ends_its_nodes_and_comes_again(

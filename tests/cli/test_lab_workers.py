@@ -8,6 +8,7 @@ import shlex
 import subprocess
 import sys
 import threading
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -56,7 +57,7 @@ def test_a_lab_on_two_workers_is_checked_measured_and_drawn(
         ends = [worker.end() for worker in workers.values()]
     said = capsys.readouterr()
     assert [code for code, _ in ends] == [0, 0]
-    assert f"waiting for 2 workers at 127.0.0.1:{port}" in said.err
+    assert f"workers find the coordinator at 127.0.0.1:{port}" in said.err
     assert "runs: 1 made, 0 kept from before" in said.out
     assert "ok: 1 run" in said.out
     lab = json.loads((out / "lab.json").read_text())
@@ -104,36 +105,80 @@ def test_a_lab_whose_worker_is_killed_fails_with_a_sentence_and_the_same_command
     assert "ok: 1 run" in capsys.readouterr().out
 
 
-def test_coordinator_and_workers_on_machines_of_their_own(file: Path, tmp_path: Path):
-    """Each in a network namespace, joined by a bridge."""
+class Machines:
+    """A coordinator and workers, each in a network namespace; all joined by a bridge."""
+
+    def __init__(self, islands: Islands, folder: Path, file: Path) -> None:
+        self.out = folder / "lab"
+        self.islands = islands
+        self._flags = ["--secret-file", str(secret_file(folder))]
+        self.address = f"{islands.hosts['lab']}:{PORT}"
+        self.names = [name for name in islands.names if name != "lab"]
+        self._words = ["lab", "run", str(file), "--out", str(self.out), "--mode", "workers"]
+        self._words += ["--listen", self.address, "--workers", str(len(self.names))]
+        self._words += ["--no-report", *self._flags]
+
+    def start(self, name: str) -> WorkerProcess:
+        return WorkerProcess(self.address, name, *self._flags, within=self.islands.within(name))
+
+    def run(self, *words: str) -> subprocess.CompletedProcess[str]:
+        command = [*self.islands.within("lab"), sys.executable, "-m", "thence", *self._words]
+        return subprocess.run(
+            [*command, *words], capture_output=True, text=True, check=False, timeout=END_S
+        )
+
+
+@pytest.fixture
+def machines(file: Path, tmp_path: Path) -> Iterator[Machines]:
     if reason := why_not():
         pytest.skip(f"no network namespaces here: {reason}")
-    out = tmp_path / "lab"
-    secret = str(secret_file(tmp_path))
-    names = ["w1", "w2", "w3"]
-    with Islands(["lab", *names]) as islands:
-        address = f"{islands.hosts['lab']}:{PORT}"
-        words = ["lab", "run", str(file), "--out", str(out), "--mode", "workers", "--no-report"]
-        words += ["--listen", address, "--workers", "3", "--secret-file", secret]
-        crew = [
-            WorkerProcess(address, name, "--secret-file", secret, within=islands.within(name))
-            for name in names
-        ]
-        try:
-            done = subprocess.run(
-                [*islands.within("lab"), sys.executable, "-m", "thence", *words],
-                capture_output=True, text=True, check=False, timeout=END_S,
-            )  # fmt: skip
-            ends = [worker.end() for worker in crew]
-        finally:
-            for worker in crew:
-                worker.kill()
+    with Islands(["lab", "w1", "w2", "w3"]) as islands:
+        yield Machines(islands, tmp_path, file)
+
+
+def test_coordinator_and_workers_on_machines_of_their_own(machines: Machines):
+    crew = [machines.start(name) for name in machines.names]
+    try:
+        done = machines.run()
+        ends = [worker.end() for worker in crew]
+    finally:
+        for worker in crew:
+            worker.kill()
     assert done.returncode == 0, done.stderr
     assert [code for code, _ in ends] == [0, 0, 0]
     assert "ok: 1 run" in done.stdout
-    (run,) = (out / "runs").iterdir()
+    (run,) = (machines.out / "runs").iterdir()
     assert check_paths([run]).ok
     assert {path.name[0] for path in run.glob("*.parquet")} == {"a", "b", "c"}
+
+
+@pytest.mark.soak  # a worker that is cut off is missed after 20 s
+def test_a_machine_that_is_cut_off_fails_the_run_and_the_lab_goes_on_when_it_is_back(
+    machines: Machines, file: Path
+):
+    file.write_text(FILE.replace("messages = 10", "messages = 1000"))
+    crew = [machines.start(name) for name in machines.names]
+
+    def strike() -> None:
+        until(lambda: len(running("far-v-")) == 3)
+        machines.islands.partition("w2", cut=True)
+
+    thread = threading.Thread(target=strike)
+    try:
+        thread.start()
+        failed = machines.run("--wait-s", "10")
+        thread.join()
+        machines.islands.partition("w2", cut=False)
+        done = machines.run()
+        ends = [worker.end() for worker in crew]
+    finally:
+        for worker in crew:
+            worker.kill()
+    assert failed.returncode == 2
+    assert "worker w2 is gone in the middle of far-v-" in failed.stderr
+    assert "2 of 3 workers are there" in failed.stderr
+    assert done.returncode == 0, done.stderr
+    assert [code for code, _ in ends] == [0, 0, 0]
 
 
 @pytest.mark.parametrize(

@@ -97,7 +97,7 @@ def test_nodes_are_dealt_out_in_turn_while_there_are_seats():
     assert deal(names, {"w1": Seat("", 1), "w2": Seat("", 9)}) == {"w1": ["a"],
                                                                   "w2": list("bcdef")}  # fmt: skip
     assert deal(["a"], {"w1": Seat("", 9), "w2": Seat("", 9)}) == {"w1": ["a"]}
-    with pytest.raises(UnusableInputError, match="6 nodes need seats, and 1 workers have 5"):
+    with pytest.raises(UnusableInputError, match="6 nodes need seats, and the workers have 5"):
         deal(names, {"w1": Seat("", 5)})
 
 

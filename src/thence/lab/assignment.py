@@ -83,7 +83,7 @@ def deal(names: list[str], workers: Mapping[str, Seat]) -> dict[str, list[str]]:
     seats = sum(seat.seats for seat in workers.values())
     if seats < len(names):
         raise UnusableInputError(
-            f"{len(names)} nodes need seats, and {len(workers)} workers have {seats}: add workers "
+            f"{len(names)} nodes need seats, and the workers have {seats}: add workers "
             "(--workers) or seats (thence lab worker --seats)"
         )
     dealt: dict[str, list[str]] = {worker: [] for worker in workers}

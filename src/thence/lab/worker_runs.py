@@ -34,7 +34,7 @@ def make_runs_on_workers(
         return Made(made=0, kept=kept)
     clock = TimeLeft(left)
     with Coordinator(options, say) as coordinator:
-        say(f"waiting for {options.workers} workers at {coordinator.door.address}")
+        say(f"workers find the coordinator at {coordinator.door.address}")
         while left:
             plan = left.pop()
             number = len(plans) - len(left)

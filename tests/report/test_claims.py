@@ -176,7 +176,11 @@ def test_smaller_groups_are_told_of_comparisons_and_say_nothing_to_values(tmp_pa
     assert shape.status == NOT_MEASURED
     assert shape.smaller
     assert "With 16 nodes, the largest group, the same was seen" in shape.reason
+    assert shape.tendency == "It holds in the largest group of these runs."
+    both = CLAIMS["memory-stability-costs"].verdict(found)
+    assert both.reason.startswith("No run of graph with 128 nodes.")
     value = CLAIMS["memory-vector-size"].verdict(found)
+    assert not value.tendency
     assert not value.smaller
     assert "the largest group: every 10 ms: vector 256 B" in value.reason
     summary = summary_of({name: claim.verdict(found) for name, claim in CLAIMS.items()})

@@ -66,7 +66,7 @@ MEMORY: Final = Quantity(
 )
 STABILITY: Final = Quantity(
     name="stability latency",
-    label="added delay until told stable",
+    label="delay added to stability",
     meaning="How long after it could be known a message is told stable (non-causal stability "
     "latency).",
     metric="noncausal_stability",
@@ -77,7 +77,7 @@ STABILITY: Final = Quantity(
 )
 DELIVERY: Final = Quantity(
     name="delivery latency",
-    label="added delay until delivered",
+    label="delay added to delivery",
     meaning="How long a message that had to wait is kept after the last thing it waited for "
     "has arrived: the share of the delay that is the algorithm's (non-causal delivery latency).",
     metric="noncausal_delivery",
@@ -88,8 +88,9 @@ DELIVERY: Final = Quantity(
 )
 SLOW_DELIVERY: Final = Quantity(
     name="delivery latency on the slow link",
-    label="added delay until delivered",
-    meaning="The same, only at the two nodes of the slow link.",
+    label="delay added to delivery",
+    meaning="How long a message that had to wait is kept after the last thing it waited for "
+    "has arrived, only at the two nodes of the slow link.",
     metric="noncausal_delivery",
     series="slow_waited",
     simulated="slow_waited_work",

@@ -45,6 +45,15 @@ class Verdict(msgspec.Struct, frozen=True, kw_only=True):
     smaller: tuple[Part, ...] = ()
     """Of a claim that was not measured: what the largest group that was run shows."""
 
+    @property
+    def tendency(self) -> str:
+        """Of the same, in a sentence; empty where there is nothing to say."""
+        if not self.smaller:
+            return ""
+        held = sum(part.holds for part in self.smaller)
+        how = "holds" if held == len(self.smaller) else "holds in part" if held else "does not hold"
+        return f"It {how} in the largest group of these runs."
+
 
 class Claim(msgspec.Struct, frozen=True, kw_only=True):
     """Something that the thesis says of its experiments."""
@@ -168,7 +177,7 @@ def _missing(
         if not any(setting[0] == size for setting in points[key])
     ]
     if without:
-        return f"No run of {listed(without)} with {size} nodes"
+        return f"No run of {listed(list(dict.fromkeys(without)))} with {size} nodes"
     return f"No interval at which all of them were run with {size} nodes"
 
 

@@ -11,7 +11,7 @@ from collections.abc import Callable
 
 import pytest
 
-from thence.cli.progress import progress_bar
+from thence.cli.progress import _Pace, progress_bar
 
 
 class Terminal:
@@ -73,3 +73,18 @@ def test_without_a_terminal_there_is_a_line_now_and_then(capsys: pytest.CaptureF
     with progress_bar() as tell:
         tell("judging logs", 3, 8)
     assert capsys.readouterr().err == ""
+
+
+def test_the_time_left_follows_from_the_time_so_far(monkeypatch: pytest.MonkeyPatch):
+    now = [0.0]
+    monkeypatch.setattr("thence.cli.progress.time.monotonic", lambda: now[0])
+    pace = _Pace()
+    assert pace.told("checking", 10, 110) == "checking"
+    now[0] = 10.0
+    assert pace.told("checking", 14, 110) == "checking"  # too little to say anything
+    assert pace.told("checking", 60, 110) == "checking, about 10 s left"
+    now[0] = 100.0
+    assert pace.told("checking", 60, 110) == "checking, about 2 min left"
+    assert pace.told("checking", 110, 110) == "checking"
+    assert pace.told("measuring", 50, 100) == "measuring"  # something else: from the beginning
+    assert pace.told("making runs, about 3 s left", 9, 10) == "making runs, about 3 s left"

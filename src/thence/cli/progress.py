@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 import threading
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Final
@@ -12,6 +13,9 @@ AFTER_S: Final = 1.0
 """What takes less shows nothing on a terminal."""
 LINE_S: Final = 15.0
 """Between two lines where there is no terminal."""
+
+FORESEEN: Final = 0.05
+"""The time left is told once this share of the work is done."""
 
 Tell = Callable[[str, int, int], None]
 """Called with what is done, how much of it, and of how much."""
@@ -25,6 +29,32 @@ def progress_bar(after_s: float = AFTER_S, line_s: float = LINE_S) -> Iterator[T
         yield shown.tell
     finally:
         shown.close()
+
+
+class _Pace:
+    """How long work takes that goes on as it did so far."""
+
+    def __init__(self) -> None:
+        self._what = ""
+        self._since = 0.0
+        self._from = 0
+
+    def told(self, what: str, done: int, total: int) -> str:
+        """The same with the time that is left, once there is something to say of it."""
+        if what.endswith(" left"):
+            return what  # who counts more than pieces knows better
+        now = time.monotonic()
+        if what != self._what or done < self._from:
+            self._what, self._since, self._from = what, now, done
+        made, left = done - self._from, total - done
+        if not left or made < FORESEEN * (made + left):
+            return what
+        seconds = (now - self._since) * left / made
+        return (
+            f"{what}, about {seconds:.0f} s left"
+            if seconds < 90
+            else (f"{what}, about {seconds / 60:.0f} min left")
+        )
 
 
 class _Bar:
@@ -49,6 +79,7 @@ class _Bar:
         self._task = self._bar.add_task("", total=None)
         self._lock = threading.Lock()
         self._closed = False
+        self._pace = _Pace()
         self._timer = threading.Timer(after_s, self._show)
         self._timer.daemon = True
         self._timer.start()
@@ -59,7 +90,8 @@ class _Bar:
                 self._bar.start()
 
     def tell(self, what: str, done: int, total: int) -> None:
-        self._bar.update(self._task, description=what, completed=done, total=total)
+        told = self._pace.told(what, done, total)
+        self._bar.update(self._task, description=told, completed=done, total=total)
 
     def close(self) -> None:
         self._timer.cancel()
@@ -72,6 +104,7 @@ class _Lines:
     def __init__(self, line_s: float) -> None:
         self._line_s = line_s
         self._now = ""
+        self._pace = _Pace()
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._go, daemon=True)
         self._thread.start()
@@ -82,7 +115,7 @@ class _Lines:
                 print(f"thence: {self._now}", file=sys.stderr, flush=True)
 
     def tell(self, what: str, done: int, total: int) -> None:
-        self._now = f"{what}, {done} of {total}"
+        self._now = f"{self._pace.told(what, done, total)}, {done} of {total}"
 
     def close(self) -> None:
         self._stop.set()

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+import math
 from collections import Counter, defaultdict
 from pathlib import Path
 
@@ -10,7 +12,7 @@ import pytest
 
 from thence.errors import ThenceError
 from thence.lab import churn
-from thence.lab.plan import Churn, Cut, Latency, RunPlan, Slow, Variant
+from thence.lab.plan import Churn, Cut, Latency, Pacing, RunPlan, Slow, Variant
 from thence.lab.simulated import run_simulated
 from thence.sim.node_view import Broken
 from thence.trace.check import check_paths
@@ -54,7 +56,7 @@ def test_members_come_go_and_crash(tmp_path: Path, seed: int):
     assert {each.peer for each in records if each.kind == "evict"} <= set(plan.names)
     evicted = {each.peer for each in records if each.kind == "evict"}
     assert len(evicted) == 1
-    gone = evicted | {each.node for each in records if each.kind == "leave" == each.kind}
+    gone = evicted | {each.peer for each in records if each.kind == "leave"}
     sent = Counter(each.node for each in records if each.kind == "send")
     assert plan.names[-1] not in sent  # passive
     assert all(sent[name] == 20 for name in set(plan.names[:-1]) - gone)
@@ -115,6 +117,35 @@ def test_a_slow_link_is_slow_both_ways_and_always(tmp_path: Path):
         else:
             assert 8.8 < min(ms) <= max(ms) < 10 / 1.1329 * 1.45 + 5
             assert max(ms) - min(ms) > 1  # these vary
+
+
+@pytest.mark.parametrize("pacing", ["exponential", "fixed"])
+def test_nodes_send_as_often_as_the_plan_says(tmp_path: Path, pacing: Pacing):
+    plan = msgspec.structs.replace(PLAN, nodes=2, messages=2000, pacing=pacing, stability=False)
+    times = [
+        each.t_us
+        for each in records_of(plan, tmp_path / "run")
+        if each.kind == "send" and each.node == "a"
+    ]
+    gaps_ms = [(b - a) / 1000 for a, b in itertools.pairwise(times)]
+    if pacing == "fixed":
+        assert set(gaps_ms) == {10.0}
+    else:  # -ln(U) x mean, cut at 4 x mean: the mean of what is drawn is 1 - exp(-4) of it
+        assert max(gaps_ms) == 40.0
+        assert sum(gaps_ms) / len(gaps_ms) == pytest.approx(10 * (1 - math.exp(-4)), rel=0.1)
+
+
+def test_passive_nodes_send_nothing_and_phantoms_make_messages_stable(tmp_path: Path):
+    plan = msgspec.structs.replace(PLAN, passive=2)
+    silent = records_of(plan, tmp_path / "silent")
+    announced = records_of(msgspec.structs.replace(plan, phantom_ms=20.0), tmp_path / "phantoms")
+    for records in (silent, announced):
+        assert {each.node for each in records if each.kind == "send"} == {"a", "b"}
+    assert not [each for each in silent if each.kind in ("phantom", "stable")]
+    by = {each.node for each in announced if each.kind == "phantom" and each.peer is None}
+    assert by == {"c", "d"}
+    # All but the last ones, which no active node has a reason to answer.
+    assert len([each for each in announced if each.kind == "stable"]) > 2 * 20 * 4 * 0.8
 
 
 def test_a_matrix_says_how_far_each_node_is_from_each(tmp_path: Path):

@@ -20,6 +20,7 @@ from thence.sim.elastic import ElasticWorld
 from thence.sim.elastic_node import ElasticNode
 from thence.sim.elastic_options import MEMBERSHIP, ElasticOptions
 from thence.sim.node_view import Broken
+from thence.sim.workload import INTERVAL_CUT
 from thence.trace.record import Record, RunInfo
 from thence.trace.writer import RunWriter
 
@@ -27,8 +28,6 @@ BEGIN_S: Final = 0.1
 """Founders are connected by then."""
 LOOK_S: Final = 0.002
 """Mean time between two looks of an application at its queue."""
-CUT: Final = 4.0
-"""Times the mean: no interval is longer (thesis 8.1.1)."""
 SUSPECT: Final = 10.0
 """Times the longest way: who is silent for so long is suspected."""
 EVICT: Final = 15.0
@@ -69,7 +68,7 @@ class ChurnWorld(ElasticWorld):
         mean_s = self.plan.interval_ms / 1000
         wait_s = mean_s
         if self.plan.pacing == "exponential":
-            wait_s = min(self.chance.expovariate(1.0), CUT) * mean_s
+            wait_s = min(self.chance.expovariate(1.0), INTERVAL_CUT) * mean_s
         if not self.calm or self._has_more(node):
             self.after(wait_s, self._step, node)
 

@@ -493,4 +493,4 @@ def test_to_forget_what_the_client_has_not_is_an_error():
         engine.forget(out.stable[0])
     client.stabilised(out.stable[0])
     engine.forget(out.stable[0])
-    assert engine.words() == 2
+    assert engine.words() == 0

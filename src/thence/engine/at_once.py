@@ -42,7 +42,7 @@ from typing import Final
 
 from thence.causal.dot import SEQ_BITS
 from thence.engine.effects import Effects
-from thence.engine.stability import PASS_MESSAGES_MIN, Stability
+from thence.engine.stability import Stability, words_of
 from thence.engine.tag import STABLE, Past, Tag
 
 NEWEST: Final = 4
@@ -132,10 +132,7 @@ class StabilityAtOnce(Stability):
             return
         self.fresh = 0
         if self.k:
-            self._tell_k([log[place] for place in _places(fresh)], out)
-            # Only what is in the log can be told twice.
-            if len(self.k_told) > 2 * end + PASS_MESSAGES_MIN:
-                self.k_told.intersection_update([tag.packed for tag in log])
+            self._tell_k([log[place] for place in _places(fresh & ~self.told)], out)
         consumed = self.consumed
         for slot in self.awaited:
             fresh &= consumed[slot]
@@ -157,6 +154,12 @@ class StabilityAtOnce(Stability):
                 if self.consumed[slot] >> place & 1:
                     tag.mark(slot)
         return super().known_by(tag)
+
+    def words(self, slots: int) -> int:
+        """The same, the sets, and what was told and is still in the log."""
+        sets = [*self.consumed, self.fresh, self.told]
+        words = self.told.bit_count() + sum([words_of(places) for places in sets])
+        return super().words(slots) + words
 
     def _place(self, start: int) -> None:
         """Those of the log from there on were delivered or sent."""
@@ -241,6 +244,7 @@ class StabilityAtOnce(Stability):
             tag.know, tag.know1, tag.know2 = self.mask, self.mask1, self.mask2
             tag.pushed = STABLE
             tag.reach = 0
+            self.k_told.discard(tag.packed)
             out.stable.append(tag)
         self.told |= ripe
         told = self.told.bit_count()

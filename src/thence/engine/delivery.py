@@ -145,9 +145,9 @@ class Delivery:
         return [Waiting(d, watched.get(d, d - 1)) for d in dots]
 
     def words(self) -> int:
-        """Metadata in words, counted as in 8.3.1: per message, 2 for the dot, 2 per predecessor,
-        1 for the stage and the bits of ``know``; 2 per watched dot; the delivered vector."""
-        words = len(self.delivered) + 2 * len(self.stream_delivered) + 2 * len(self.watchers)
+        """Metadata in words (docs/reference/engines.md): per message held back its dot, what it
+        names and its stage; per watched dot 2; per stream 2; and stability."""
+        words = 2 * len(self.stream_delivered) + 2 * len(self.watchers)
         for message in self.held():
             named = len(message.context) + len(message.stream_context) + len(message.hidden)
             words += 3 + 2 * named

@@ -442,12 +442,14 @@ class GraphEngine:
         return seq_of(dot) > self._delivered[slot_of(dot)]
 
     def words(self) -> int:
-        """Per node its dot, predecessors, successors, stage and bit string (thesis 8.3.1.1)."""
+        """Per node its dot, predecessors, successors, stage and bit string (thesis 8.3.1.1); per
+        kept phantom 1 and 2 for each dot."""
         string = -(-len(self._delivered) // 64)
-        return sum(
+        nodes = sum(
             2 + 2 * len(node.pred) + 2 * len(node.succ) + 1 + string
             for node in self._graph.values()
         )
+        return nodes + sum(1 + 2 * len(kept) for _, kept in self._phantoms.values())
 
 
 def make(members: Members, slot: int, options: EngineOptions) -> tuple[GraphClient, GraphEngine]:

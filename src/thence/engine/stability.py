@@ -47,6 +47,7 @@ class Stability:
         self.batch = batch
         self.k = k
         self.k_told: set[int] = set()
+        """Told to be known to k, and not stable."""
         self.wide = False
         """More slots than fit the first lane."""
         self.mask = 0
@@ -114,9 +115,6 @@ class Stability:
                         before.know |= know
         if self.k:
             self._tell_k(log, out)
-            # Only what is still in the log can be told twice.
-            if len(self.k_told) > 2 * len(log) + PASS_MESSAGES_MIN:
-                self.k_told.intersection_update([tag.packed for tag in log])
         mask, wide, stable = self.mask, self.wide, out.stable
         unstable: list[Tag] = []
         for tag in log:
@@ -125,6 +123,8 @@ class Stability:
                 stable.append(tag)
             else:
                 unstable.append(tag)
+        if self.k and len(unstable) < len(log):  # nobody asks again
+            self.k_told.difference_update([tag.packed for tag in log if tag.pushed == STABLE])
         self.log = unstable
         self.seen_length = len(unstable)
         self.seen_clock = self.past.clock
@@ -149,6 +149,7 @@ class Stability:
             tag.know |= self.mask
             tag.know1 |= self.mask1
             tag.know2 |= self.mask2
+            self.k_told.discard(tag.packed)
         self.settled += len(settled)
         if self.due_clock != NEVER or 2 * self.settled > len(self.log):
             self._drop_settled()
@@ -180,10 +181,10 @@ class Stability:
 
     def words(self, slots: int) -> int:
         """Metadata of what is remembered and of kept phantoms (``Tagged.words``)."""
-        words = 0
+        words = 2 * len(self.k_told)
         for tag in self.past.window.values():
             named = len(tag.predecessors) + len(tag.hidden)
-            words += 3 + (slots + 63) // 64 + 2 * named
+            words += 3 + (slots + 63) // 64 + 2 * named + words_of(tag.reach)
         for _, newest in self.phantoms.values():
             words += 1 + 2 * len(newest)
         return words
@@ -250,3 +251,8 @@ class Stability:
             if not newest:
                 del self.phantoms[j]
         return found
+
+
+def words_of(places: int) -> int:
+    """Of a set of messages, kept as bits."""
+    return (places.bit_length() + 63) // 64

@@ -3,6 +3,7 @@
 - The header says which form of the flagship is tested, and warns when it is older than its source.
 - There is one Spark session: starting it takes longer than most tests, so it happens once a run,
   when a test first asks for it.  With xdist, test files that ask for it run on one worker.
+- No test fails for having been slow: examples of Hypothesis have no deadline.
 - THENCE_FORBID_SKIPS=1 (CI) turns skipped tests into a failed run that lists them.
 """
 
@@ -16,8 +17,11 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+import hypothesis
 import pytest
 
+hypothesis.settings.register_profile("thence", deadline=None)
+hypothesis.settings.load_profile("thence")
 ROOT = Path(__file__).resolve().parent.parent
 FORBID_SKIPS = os.environ.get("THENCE_FORBID_SKIPS") == "1"
 # Tests leave no process behind that makes an archive of Spark's classes (pipeline/archive.py).

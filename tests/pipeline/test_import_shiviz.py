@@ -340,7 +340,7 @@ def executions(draw: st.DrawFn) -> list[tuple[str, dict[str, int]]]:
     return events
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=80)
 @given(events=executions(), seed=st.integers(0, 99))
 def test_correct_clocks_give_clean_traces_with_the_same_order(
     tmp_path_factory: pytest.TempPathFactory, events: list[tuple[str, dict[str, int]]], seed: int
@@ -355,7 +355,7 @@ def test_correct_clocks_give_clean_traces_with_the_same_order(
     assert pasts_of(kept.records) == clocks
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=80)
 @given(
     events=executions(),
     faults=st.lists(st.tuples(st.integers(0, 29), st.sampled_from("abcd"), st.integers(0, 9))),

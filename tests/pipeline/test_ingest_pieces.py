@@ -57,9 +57,7 @@ def expected(segments: Segments, node: str) -> list[tuple[int, int]]:
     return sorted(rows, key=lambda row: row[0])
 
 
-@settings(
-    max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
-)
+@settings(max_examples=150, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(segments=SEGMENTS)
 def test_logs_come_out_sorted_and_whole(tmp_path: Path, small: None, segments: Segments):
     files = TableFiles(tmp_path)

@@ -118,7 +118,7 @@ class EndToEndSteps(Steps):
     spec = cbcast.SPEC_E2E
 
 
-QUICK = settings(max_examples=40, stateful_step_count=40, deadline=None)
+QUICK = settings(max_examples=40, stateful_step_count=40)
 
 TestVector = VectorSteps.TestCase
 TestVector.settings = QUICK

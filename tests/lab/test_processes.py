@@ -81,7 +81,7 @@ def test_a_node_that_ends_early_ends_the_run_with_a_sentence(
 ):
     monkeypatch.setattr(processes, "free_ports", lambda count: [1] * count)
     folder = tmp_path / "run"
-    with pytest.raises(ThenceError, match="node [a-z] ended with exit code 2; it said: thence: "):
+    with pytest.raises(ThenceError, match=r"node [a-z] ended with exit code 2; it said: thence: "):
         run_processes(PLAN, folder, None)
     assert not (folder / "run.closed").exists()
     assert json.loads((folder / "run.json").read_text())["complete"] is False

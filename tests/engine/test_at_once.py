@@ -146,8 +146,10 @@ def first_failure(spec: EngineSpec, walks: Iterable[int]) -> OracleFailure | Non
 
 SMALL = (
     ("at_once", "AWAIT_MEMBERS_MIN: Final = 9", "AWAIT_MEMBERS_MIN: Final = 2"),
-    ("at_once", "NEWEST: Final = 4", "NEWEST: Final = 1"),
-    ("at_once", "TOLD_MIN: Final = 64", "TOLD_MIN: Final = 2"),
+    ("at_once", "NEWEST: Final = 4", "NEWEST: Final = 2"),
+    ("at_once", "SHORT: Final = 8", "SHORT: Final = 1"),
+    ("at_once", "SHORT_LOG: Final = 64", "SHORT_LOG: Final = 2"),
+    ("at_once", "TOLD_MIN: Final = 8", "TOLD_MIN: Final = 1"),
 )
 """What is for large groups and long logs happens in small ones too."""
 

@@ -10,9 +10,9 @@ Who has consumed what
     reaches of what it names.  The sender has consumed the reach; so has the announcer of a usable
     phantom that of each message it names, and this node that of each message its application took.
 
-    Reaches are remembered for the NEWEST messages of each origin, because those are what others
-    name; any other is found by walking back to where all is known.  So the sets take as many bits
-    for each message as there are members, times 1 + NEWEST: memory is linear in what is not stable.
+    Reaches are remembered for the newest few messages of each origin, because those are what
+    others name; any other is found by walking back to where all is known.  So the sets take at most
+    N * (1 + NEWEST) bits for each message: memory is linear in what is not stable.
 
 Who is awaited
     A few members such that each message that is not stable lacks one of them.  Until one of these
@@ -30,8 +30,8 @@ Invariants
     ``log[:seen]`` have places: ``Tag.pushed`` is its own, or STABLE.  Members' sets are closed
     towards what is before.  Between steps nothing that is in all of them is not told.
 
-What was told leaves the log once it is more than half of it, because the others get new places
-then.
+What was told leaves the log in a ``flush``, once it is more than a quarter of it: the others get
+new places then.
 
 Compiled by mypyc together with the flagship; plain Python when not compiled.
 """
@@ -46,11 +46,16 @@ from thence.engine.stability import Stability, words_of
 from thence.engine.tag import STABLE, Past, Tag
 
 NEWEST: Final = 4
-"""Messages of an origin whose reach is remembered."""
+"""Messages of an origin whose reach is remembered ..."""
+SHORT: Final = 8
+"""... except, from the second on, those that name so few that walking back costs little ..."""
+SHORT_LOG: Final = 64
+"""... unless all sets are as small as this anyway."""
 AWAIT_MEMBERS_MIN: Final = 9
 """In smaller groups each step looks: to know who is awaited would cost more."""
-TOLD_MIN: Final = 64
-"""So many that were told stay in the log, whatever their share."""
+TOLD_MIN: Final = 8
+TOLD_SHARE: Final = 4
+"""Up to a quarter of the log was told, and in a short one up to TOLD_MIN messages."""
 
 Run = tuple[int, int, int]
 """Places that stay next to each other: the first, what it becomes, how many."""
@@ -113,9 +118,16 @@ class StabilityAtOnce(Stability):
                 taken = self.taken
                 if self.slot not in awaited or taken == end or log[taken].index < 0:
                     return
-        self.flush(delivered, out)
+        self._find(delivered, out)
 
     def flush(self, delivered: list[int], out: Effects) -> None:
+        """Find everything that is stable by now, and tidy up while the application is busy."""
+        self._find(delivered, out)
+        told = self.told.bit_count()
+        if told == self.seen or (told > TOLD_MIN and TOLD_SHARE * told > self.seen):
+            self._drop_settled()
+
+    def _find(self, delivered: list[int], out: Effects) -> None:
         """Tell what all know by what happened since the last time."""
         log = self.log
         start = self.seen
@@ -149,9 +161,10 @@ class StabilityAtOnce(Stability):
     def known_by(self, tag: Tag) -> int:
         """How many members are known to have consumed this message, as of the last flush."""
         place = tag.pushed
-        if not self.k and 0 <= place < self.seen and self.log[place] is tag:
+        is_placed = 0 <= place < self.seen and self.log[place] is tag
+        if place == STABLE or (is_placed and not self.k):
             for slot in self.members:
-                if self.consumed[slot] >> place & 1:
+                if place == STABLE or self.consumed[slot] >> place & 1:
                     tag.mark(slot)
         return super().known_by(tag)
 
@@ -180,7 +193,10 @@ class StabilityAtOnce(Stability):
             if tag.previous is not None:
                 reach = self._walk_back(reach, tag.previous)
             tag.reach = reach
-            older = rows[slot].get(packed - NEWEST)
+            row = rows[slot]
+            older = row.get(packed - 1)
+            if older is not None and (place < SHORT_LOG or len(older.before) > SHORT):
+                older = row.get(packed - NEWEST)
             if older is not None:
                 older.reach = 0
             if tag.aside is None or not tag.aside.hollow:
@@ -239,17 +255,15 @@ class StabilityAtOnce(Stability):
 
     def _tell(self, ripe: int, out: Effects) -> None:
         """All members have consumed these."""
+        log, stable = self.log, out.stable
         for place in _places(ripe):
-            tag = self.log[place]
-            tag.know, tag.know1, tag.know2 = self.mask, self.mask1, self.mask2
+            tag = log[place]
             tag.pushed = STABLE
             tag.reach = 0
-            self.k_told.discard(tag.packed)
-            out.stable.append(tag)
+            stable.append(tag)
+            if self.k:
+                self.k_told.discard(tag.packed)
         self.told |= ripe
-        told = self.told.bit_count()
-        if told == self.seen or (told > TOLD_MIN and 2 * told > self.seen):
-            self._drop_settled()
 
     def _await(self) -> None:
         """Choose few: those that served last time are asked first."""

@@ -37,7 +37,7 @@ class EngineOptions(msgspec.Struct, frozen=True):
 
     stability: bool = True
     stability_batch: int = 0
-    """Messages taken between stability passes; 1 is a pass at each delivery, 0 is amortised."""
+    """Messages taken between stability passes; 1 tells each at once, 0 is amortised."""
     k: int = 0
     """Report messages known to have been consumed by this many members; 0 reports none."""
     pending_per_origin_max: int = PENDING_PER_ORIGIN_MAX

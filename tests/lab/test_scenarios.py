@@ -39,8 +39,18 @@ CHURN = HEAD.replace('"vector"', '"tagged"')
         ),
         (HEAD + "intervals_ms = [-1]", "intervals_ms: expected 0 to"),
         (HEAD + "stability = [1]", "stability[0]: expected `bool`, got `int`"),
-        (HEAD + "seeds = [-1]", "seeds: expected 0 or more, got -1"),
+        (HEAD + "seeds = [-1]", "seeds: expected 0 to 9223372036854775807, got -1"),
+        (HEAD + f"seeds = [{1 << 63}]", "seeds: expected 0 to 9223372036854775807, got"),
+        (
+            HEAD + "seeds = [1, 2, 3, 4]\nsizes = [4, 8, 16, 32, 64]\nrepetitions = 999\n"
+            "intervals_ms = [1, 2, 3, 4, 5, 6]",
+            "119,880 runs; expected at most 100,000",
+        ),
         (HEAD + "payload_bytes = -1", "payload_bytes: expected 0 to"),
+        (HEAD + "stability = true", "stability: expected `array`, got `bool`"),
+        (HEAD + 'latency = { matrix = "/dev/zero" }', "/dev/zero: expected a matrix of at most"),
+        (HEAD + 'latency = { matrix = "a\\u0000" }', "it is no text"),
+        (f"x = {'[' * 5000}{']' * 5000}", "brackets within brackets"),
         (HEAD + "settings = [{ nodes = 4 }]", "settings[0]: object missing required field"),
         (HEAD + "settings = [{ node = 4 }]", "settings[0]: there is no key 'node'; expected one"),
         (
@@ -80,9 +90,14 @@ CHURN = HEAD.replace('"vector"', '"tagged"')
             "'hero'; expected one of 'flagship', ",
         ),
         (HEAD.replace('"vector"', '"vector"\nform = "compiled"'), "only engine 'tagged' has a"),
+        (
+            HEAD.replace('"vector"', f'"vector"\nstability_batch = {1 << 70}'),
+            "variant v: stability_batch: expected 0 to 1000000",
+        ),
         (HEAD.replace('["v"]', '["w"]'), "there is no variant 'w'; there are v"),
         (HEAD.replace('"vector"', '"rumour"'), "there is no engine 'rumour'"),
         (HEAD.replace("experiments.e", 'experiments."E/1"'), "it names folders"),
+        (HEAD.replace("experiments.e", 'experiments."e\\n"'), "it names folders"),
     ],
 )
 def test_what_is_wrong_is_one_sentence_with_its_place(tmp_path: Path, text: str, sentence: str):
@@ -91,7 +106,7 @@ def test_what_is_wrong_is_one_sentence_with_its_place(tmp_path: Path, text: str,
     with pytest.raises(UnusableInputError) as error:
         plans_of([load(file)])
     assert sentence in str(error.value)
-    assert "mine.toml" in str(error.value) or "no.csv" in str(error.value)
+    assert any(name in str(error.value) for name in ("mine.toml", "no.csv", "/dev/zero"))
     assert "\n" not in str(error.value)
 
 

@@ -13,6 +13,8 @@ from thence.sim.run import NODES_MAX
 
 MESSAGES_MAX: Final = 1_000_000
 PAYLOAD_BYTES_MAX: Final = 1 << 20
+SEED_MAX: Final = (1 << 63) - 1
+"""What files of runs can hold."""
 FLAGSHIP: Final = "tagged"
 """The engine that has two forms."""
 
@@ -38,8 +40,8 @@ def _of_variant(plan: RunPlan) -> str | None:
             f"variant {variant.name}: there is no engine {variant.engine!r}; expected one of "
             f"{', '.join(ENGINES)}"
         )
-    if variant.stability_batch < 0:
-        return f"variant {variant.name}: stability_batch: expected 0 or more"
+    if not 0 <= variant.stability_batch <= MESSAGES_MAX:
+        return f"variant {variant.name}: stability_batch: expected 0 to {MESSAGES_MAX}"
     if variant.form == "compiled" and variant.engine != FLAGSHIP:
         return f"variant {variant.name}: only engine {FLAGSHIP!r} has a compiled form"
     if plan.stability and not spec.stability:
@@ -56,8 +58,8 @@ def _of_group(plan: RunPlan) -> str | None:
         return f"messages: expected 1 to {MESSAGES_MAX} per node, got {plan.messages}"
     if not 0 <= plan.payload_bytes <= PAYLOAD_BYTES_MAX:
         return f"payload_bytes: expected 0 to {PAYLOAD_BYTES_MAX}, got {plan.payload_bytes}"
-    if plan.seed < 0:
-        return f"seeds: expected 0 or more, got {plan.seed}"
+    if not 0 <= plan.seed <= SEED_MAX:
+        return f"seeds: expected 0 to {SEED_MAX}, got {plan.seed}"
     return None
 
 

@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Final
 
 from thence.errors import UnusableInputError
 from thence.sim.clock import TIME_MS_MAX
+
+FILE_BYTES_MAX: Final = 32 << 20
+"""The largest group has a million links."""
 
 
 def read_matrix(path: Path, nodes: int, place: str) -> tuple[tuple[float, ...], ...]:
@@ -14,10 +18,15 @@ def read_matrix(path: Path, nodes: int, place: str) -> tuple[tuple[float, ...], 
     Empty lines and what follows a ``#`` are not read.
     """
     try:
-        text = path.read_text("utf-8")
-    except (OSError, UnicodeDecodeError) as error:
+        with path.open("rb") as source:
+            data = source.read(FILE_BYTES_MAX + 1)
+        text = data.decode()
+    except (OSError, ValueError) as error:  # ValueError: no UTF-8, or a NUL in the name
         why = getattr(error, "strerror", None) or "it is no text"
-        raise UnusableInputError(f"{place}: the matrix {path} cannot be read: {why}") from None
+        name = f"{path}" if f"{path}".isprintable() else ascii(f"{path}")
+        raise UnusableInputError(f"{place}: the matrix {name} cannot be read: {why}") from None
+    if len(data) > FILE_BYTES_MAX:
+        raise UnusableInputError(f"{path}: expected a matrix of at most {FILE_BYTES_MAX} bytes")
     rows: list[tuple[float, ...]] = []
     for number, line in enumerate(text.splitlines(), 1):
         content = line.partition("#")[0].strip()

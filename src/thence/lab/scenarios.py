@@ -10,6 +10,7 @@ where in it, what was expected.
 
 from __future__ import annotations
 
+import math
 import os
 import re
 import tomllib
@@ -135,6 +136,8 @@ def load(path: str | os.PathLike[str]) -> ScenarioFile:
         tables = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
         raise UnusableInputError(f"{file}: not TOML: {error}") from None
+    except RecursionError:
+        raise UnusableInputError(f"{file}: brackets within brackets, too many of them") from None
     whole = _convert(tables, _Whole, str(file), "the file")
     if not whole.experiments:
         raise UnusableInputError(f"{file}: expected at least one table [experiments.NAME]")
@@ -160,11 +163,13 @@ def load(path: str | os.PathLike[str]) -> ScenarioFile:
 
 def _text(file: Path) -> str:
     try:
-        if file.stat().st_size > FILE_BYTES_MAX:
+        with file.open("rb") as source:
+            data = source.read(FILE_BYTES_MAX + 1)  # a device has no size, and no end
+        if len(data) > FILE_BYTES_MAX:
             raise UnusableInputError(
                 f"{file}: expected a scenario of at most {FILE_BYTES_MAX} bytes"
             )
-        return file.read_text("utf-8")
+        return data.decode()
     except FileNotFoundError:
         raise UnusableInputError(f"{file}: there is no such file; see: thence lab list") from None
     except UnicodeDecodeError:
@@ -175,6 +180,7 @@ def _text(file: Path) -> str:
 
 def _check_name(name: str, file: str, place: str) -> None:
     if NAME.fullmatch(name) is None:
+        place = place if place.isprintable() else ascii(place)
         raise UnusableInputError(
             f"{file}: {place}: expected a name of up to 64 lower-case letters, digits, '-', '_' "
             "and '.', for it names folders"
@@ -200,7 +206,9 @@ def _convert(value: Any, kind: Any, file: str, place: str) -> Any:
         if unknown is None:
             choices = _choices_at(kind, path) if found["what"].startswith(_NO_CHOICE) else []
             allowed = f"; expected one of {', '.join(choices)}" if choices else ""
-            raise UnusableInputError(f"{where}: {_lower(found['what'])}{allowed}") from None
+            # TOML has no null: a key that is left out is what msgspec calls so.
+            what = _lower(found["what"]).replace(" | null", "")
+            raise UnusableInputError(f"{where}: {what}{allowed}") from None
         known = [name for name in _keys_at(kind, path) if name != "name"]
         raise UnusableInputError(
             f"{where}: there is no key {unknown['key']!r}; expected one of {', '.join(known)}"
@@ -325,6 +333,9 @@ def _expand(scenario: ScenarioFile, name: str, experiment: Experiment) -> list[R
         )
     latencies: dict[int, Latency] = {}
     plans: list[RunPlan] = []
+    runs = repetitions * math.prod(len(values or ()) for values in axes.values())
+    if runs > RUNS_MAX:  # before they are made, for they would not fit into memory
+        raise UnusableInputError(f"{place}: {runs:,} runs; expected at most {RUNS_MAX:,}")
     seeds = list(product(experiment.seeds or (), range(1, repetitions + 1)))
     for setting in settings:
         if setting.nodes not in latencies:

@@ -86,5 +86,6 @@ def test_the_time_left_follows_from_the_time_so_far(monkeypatch: pytest.MonkeyPa
     now[0] = 100.0
     assert pace.told("checking", 60, 110) == "checking, about 2 min left"
     assert pace.told("checking", 110, 110) == "checking"
+    assert pace.told("told by others", 45, 30) == "told by others"
     assert pace.told("measuring", 50, 100) == "measuring"  # something else: from the beginning
     assert pace.told("making runs, about 3 s left", 9, 10) == "making runs, about 3 s left"

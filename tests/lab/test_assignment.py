@@ -165,6 +165,12 @@ def test_a_node_that_fails_fails_the_run():
     assert len(lab.it.failed) < 3000
 
 
+def test_what_a_worker_says_has_no_say_in_a_terminal():
+    lab = Lab().running()
+    lab.say("w2", Failed(RUN, "\x1b[2Jnothing\nhappened"))
+    assert lab.it.failed == r"worker w2: '\x1b[2Jnothing\nhappened'"
+
+
 def test_what_is_late_of_a_former_run_is_not_heard():
     lab = Lab()
     lab.say("w1", Failed(RUN - 1, "old"))
@@ -197,6 +203,7 @@ FILES: list[tuple[tuple[LogFile, ...], str]] = [
     ((log("a-000000.parquet"),), "no log of a node of its own"),
     ((log("b/x-000000.parquet"),), "no log of a node of its own"),
     ((log("b-000000.parquet\n"),), "no log of a node of its own"),
+    ((log("b-٠٠٠٠٠٠.parquet"),), "no log of a node of its own"),
     ((log("run.json"),), "no log of a node of its own"),
     ((log("b-000000.jsonl"),), "no log of a node of its own"),
     ((log("b-000000.parquet"), log("b-000000.parquet")), "is there twice"),

@@ -52,6 +52,9 @@ def test_another_version_is_refused_with_both_versions():
     no = judge(msgspec.structs.replace(said(), version="0.0.1"), SECRET, ASKED)
     assert no is not None
     assert "it is thence 0.0.1" in no.reason
+    no = judge(msgspec.structs.replace(said(), version="\x1b[2J"), SECRET, ASKED)
+    assert no is not None
+    assert no.reason.isprintable()
 
 
 @pytest.mark.parametrize(

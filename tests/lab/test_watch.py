@@ -60,6 +60,14 @@ def test_quiet_is_longer_where_links_are_slow():
     assert watch.look(DELIVERED, 3.1)
 
 
+def test_counting_on_or_up_and_down_is_no_progress():
+    watch = Watch(orders(), 0.0)
+    for second in range(int(STALL_S)):
+        assert not watch.look({**HALF, "b": Counts(9 + second, second % 2, 0)}, float(second))
+    with pytest.raises(ThenceError, match="no progress"):
+        watch.look({**HALF, "b": Counts(999, 0, 0)}, STALL_S + 2)
+
+
 @pytest.mark.parametrize(
     ("counts", "why"),
     [

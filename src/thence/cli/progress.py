@@ -47,7 +47,7 @@ class _Pace:
         if what != self._what or done < self._from:
             self._what, self._since, self._from = what, now, done
         made, left = done - self._from, total - done
-        if not left or made < FORESEEN * (made + left):
+        if left <= 0 or made < FORESEEN * (made + left):
             return what
         seconds = (now - self._since) * left / made
         return (

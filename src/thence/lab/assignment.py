@@ -23,7 +23,6 @@ from thence.lab.worker_messages import (
     FILES_MAX,
     PIECE_BYTES,
     RUN_BYTES_MAX,
-    SENTENCE_CHARS_MAX,
     Drop,
     Failed,
     Fetch,
@@ -37,6 +36,7 @@ from thence.lab.worker_messages import (
     Stop,
     Stopped,
     Told,
+    spoken,
 )
 from thence.trace.writer import file_stem
 from thence.transport.base import Url
@@ -184,8 +184,7 @@ class Assignment:
         if number > self._run:
             wrong = "it speaks of a run that there is not"
         elif isinstance(said, Failed):
-            sentence = said.sentence[:SENTENCE_CHARS_MAX]
-            self._fail(f"worker {worker}: {sentence}")
+            self._fail(f"worker {worker}: {spoken(said.sentence)}")
             return
         elif isinstance(said, Prepared):
             wrong = self._prepared(part, said, now, out)
@@ -292,7 +291,7 @@ def _wrong_files(files: tuple[LogFile, ...], names: list[str]) -> str:
     stems = {file_stem(name) for name in names}
     seen: dict[str, str] = {}
     for file in files:
-        found = re.fullmatch(r"(.+)-\d{6,9}\.parquet", file.name)
+        found = re.fullmatch(r"(.+)-[0-9]{6,9}\.parquet", file.name)
         if found is None or found[1] not in stems:
             return f"{file.name[:80]!r} is no log of a node of its own"
         if file.name in seen:

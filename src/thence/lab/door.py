@@ -31,7 +31,8 @@ from thence.lab.worker_messages import (
 
 STRANGERS_MAX: Final = 64
 """Connections that have not said who they are; more are closed at once."""
-INBOX_MESSAGES_MAX: Final = 1000
+INBOX_MESSAGES_MAX: Final = 32
+"""Each may be as large as a frame; who says more waits until it is heard."""
 WAIT_S_MAX: Final = 86_400.0
 GOODBYE_S: Final = 5.0
 """A worker that was told to go is given so long."""

@@ -22,6 +22,7 @@ from thence.lab.worker_messages import (
     Hello,
     Refused,
     Welcome,
+    spoken,
 )
 
 _HOST: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,252}|[0-9A-Fa-f:.]{2,45}")
@@ -54,7 +55,8 @@ def judge(said: Hello, secret: bytes, nonce: bytes) -> Refused | None:
         return Refused("it does not know the secret of this lab (--secret-file)", True)
     if (said.v, said.version) != (VERSION, __version__):
         return Refused(
-            f"it is thence {said.version}, and the coordinator is {__version__}: install the same",
+            f"it is thence {spoken(said.version)}, and the coordinator is {__version__}: install "
+            "the same",
             True,
         )
     is_sound = len(said.nonce) == NONCE_BYTES and 1 <= said.seats <= NODES_MAX

@@ -33,6 +33,7 @@ class Watch:
         self._wait_s = max(STALL_S, 10 * orders.interval_ms / 1000)
         self._quiet_s = max(QUIET_S, _longest_s(orders))
         self._before: dict[str, Counts] = {}
+        self._progress = 0
         self._moved = now
 
     @property
@@ -42,9 +43,9 @@ class Watch:
 
     def look(self, counts: Mapping[str, Counts], now: float) -> bool:
         """Whether the group is done; ThenceError if it has stopped before that."""
-        found = dict(counts)
-        if found != self._before:
-            self._before, self._moved = found, now
+        self._before = found = dict(counts)
+        if (progress := self._progress_of(found)) > self._progress:
+            self._progress, self._moved = progress, now
         quiet_s = now - self._moved
         if len(found) == len(self._orders.nodes) and all(map(self._has_all, found)):
             if not self._orders.is_stability_on:
@@ -59,6 +60,18 @@ class Watch:
                 f"the group has made no progress for {self._wait_s:g} s: {self._state()}"
             )
         return False
+
+    def _progress_of(self, counts: Mapping[str, Counts]) -> int:
+        """Grows while a group makes progress, and has an end.
+
+        Counts come from other machines: a node that counts on for ever, or up and down, must not
+        keep a run going.
+        """
+        most = self._orders.messages
+        found = len(counts)
+        for each in counts.values():
+            found += sum(min(count, most) for count in (each.sent, each.delivered, each.stable))
+        return found
 
     def _has_all(self, name: str) -> bool:
         own, found = self._orders.node(name).send, self._before[name]

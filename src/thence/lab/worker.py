@@ -48,6 +48,7 @@ from thence.lab.worker_messages import (
     Told,
     Welcome,
     from_coordinator,
+    spoken,
 )
 from thence.trace.writer import file_stem
 from thence.transport.base import Url
@@ -163,9 +164,10 @@ async def _enter(link: Link[FromCoordinator], options: WorkerOptions) -> int:
 
 
 def _refusal(link: Link[FromCoordinator], heard: Refused) -> ThenceError:
+    reason = spoken(heard.reason)
     if heard.is_final:
-        return ThenceError(f"the coordinator at {link.address} refuses this worker: {heard.reason}")
-    return UnreachableError(f"not now: {heard.reason}")
+        return ThenceError(f"the coordinator at {link.address} refuses this worker: {reason}")
+    return UnreachableError(f"not now: {reason}")
 
 
 class Session:
@@ -198,7 +200,7 @@ class Session:
         while True:
             heard = await self._link.receive()
             if isinstance(heard, Go):
-                self._reason = heard.reason
+                self._reason = spoken(heard.reason)
                 return
             if isinstance(heard, Refused):
                 raise _refusal(self._link, heard)

@@ -197,6 +197,13 @@ _from_coordinator: Final[msgspec.msgpack.Decoder[FromCoordinator]] = msgspec.msg
 _from_worker: Final[msgspec.msgpack.Decoder[FromWorker]] = msgspec.msgpack.Decoder(FromWorker)
 
 
+def spoken(text: str) -> str:
+    """What the other end says in words, fit to be shown: on one line, not long, and with nothing
+    in it that a terminal would obey."""
+    text = text[:SENTENCE_CHARS_MAX]
+    return text if text.isprintable() else ascii(text)
+
+
 def encode(message: Message) -> bytes:
     """As one frame."""
     return frame(KIND, _encoder.encode(message))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -16,16 +18,27 @@ from thence.trace.record import record_to_json
 FILE = '[variants.v]\nengine = "vector"\n[experiments.e]\nvariants = ["v"]\nsizes = [3]\n'
 
 
-def test_a_violation_fails_the_lab_before_anything_is_measured(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-):
+@pytest.fixture(autouse=True)
+def checked_here(monkeypatch: pytest.MonkeyPatch) -> None:
+    """In this process instead of on Spark, with the same verdict."""
+
     def here(paths: Any, *_: Any) -> Any:
         return check_paths(paths, keep_going=True), None
 
     monkeypatch.setattr(check, "check_spark", here)
-    file, out = tmp_path / "mine.toml", tmp_path / "lab"
+
+
+@pytest.fixture
+def words(tmp_path: Path) -> list[str]:
+    file = tmp_path / "mine.toml"
     file.write_text(FILE)
-    words = ["lab", "run", str(file), "--out", str(out)]
+    return ["lab", "run", str(file), "--out", str(tmp_path / "lab")]
+
+
+def test_a_violation_fails_the_lab_before_anything_is_measured(
+    words: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+):
+    out = tmp_path / "lab"
     assert main([*words, "--no-report"]) == 0
     (run,) = (out / "runs").iterdir()
     log = run / "a-000000.parquet"
@@ -37,3 +50,33 @@ def test_a_violation_fails_the_lab_before_anything_is_measured(
     assert "NOT ok" in capsys.readouterr().out
     assert not (out / "metrics").exists()
     assert not (out / "report").exists()
+
+
+def test_a_log_that_cannot_be_read_decides_nothing_and_its_run_can_be_made_anew(
+    words: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+):
+    out = tmp_path / "lab"
+    assert main([*words, "--no-report"]) == 0
+    assert "seconds" in json.loads((out / "lab.json").read_bytes())
+    (run,) = (out / "runs").iterdir()
+    (run / "a-000000.parquet").write_bytes(b"no trace")
+    assert main(words) == 2
+    assert "check" not in json.loads((out / "lab.json").read_bytes())
+    said = capsys.readouterr().err
+    assert "a-000000.parquet: not a readable Parquet segment" in said
+    assert said.endswith("remove the folder of such a run, and the same command makes it anew\n")
+    shutil.rmtree(run)
+    assert main([*words, "--no-report"]) == 0
+
+
+def test_the_time_of_a_lab_that_went_on_is_not_told(words: list[str], tmp_path: Path):
+    assert main([*words, "--no-report"]) == 0
+    assert main([*words, "--no-report"]) == 0
+    assert "seconds" not in json.loads((tmp_path / "lab" / "lab.json").read_bytes())
+
+
+def test_words_that_no_run_has_are_answered_with_the_name_of_one(
+    words: list[str], capsys: pytest.CaptureFixture[str]
+):
+    assert main([*words, "--only", "n99"]) == 2
+    assert "names such as e-v-n3-i10-stable-s1" in capsys.readouterr().err

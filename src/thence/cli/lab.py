@@ -24,12 +24,14 @@ from thence.cli.report import report_lab, text
 from thence.engine.registry import ENGINES
 from thence.errors import UnusableInputError
 from thence.lab.plan import Mode, RunPlan
+from thence.lab.processes import Progress
 from thence.lab.runs import LAB_FILE, RUNS_FOLDER, Made, check_lab, make_runs
 from thence.lab.scenarios import ScenarioFile, load, plans_of
 from thence.lab.scenarios import quick as smaller
 from thence.lab.worker_runs import make_runs_on_workers
 from thence.report.build import METRICS_FOLDER, check_folder
 from thence.report.data import LAB_VERSION, SUMMARY_FILE
+from thence.trace.verdict import Report
 from thence.trace.writer import replace_file
 
 FOLDER = Path("experiments")
@@ -116,10 +118,12 @@ def command(
     if done.made:  # tables of other runs, even if as many
         (out / METRICS_FOLDER / SUMMARY_FILE).unlink(missing_ok=True)
     with progress_bar() as progress:
-        verdict = check.check_spark([str(out / RUNS_FOLDER)], master, None, None, progress)[0]
-    seconds = round(time.monotonic() - started, 1)
+        verdict = checked(out / RUNS_FOLDER, master, progress)
     found = {"ok": verdict.ok, "text": check.text(verdict).splitlines()[0], "where": "on Spark"}
-    write_lab(out, {**about, "seconds": seconds, "events": verdict.events, "check": found})
+    about |= {"events": verdict.events, "check": found}
+    if not done.kept:  # else an earlier call took some of the time
+        about["seconds"] = round(time.monotonic() - started, 1)
+    write_lab(out, about)
     if code := check.tell(verdict, None, as_json=False, keep_going=False):
         return code
     if report:
@@ -140,12 +144,27 @@ def maker(mode: Mode, jobs: int | None, flags: WorkersFlags) -> Callable[..., Ma
     return partial(make_runs_on_workers, options=flags.options(), say=say)
 
 
+def checked(runs: Path, master: str | None, progress: Progress) -> Report:
+    """The verdict on all of these runs; UnusableInputError if some cannot be read."""
+    again = "remove the folder of such a run, and the same command makes it anew"
+    try:
+        verdict = check.check_spark([str(runs)], master, None, None, progress)[0]
+    except UnusableInputError as error:
+        raise UnusableInputError(f"{error}; {again}") from None
+    if verdict.quarantined_count:
+        check.tell_quarantine(verdict)
+        raise UnusableInputError(f"not all logs could be read, so nothing was decided: {again}")
+    return verdict
+
+
 def chosen(plans: Sequence[RunPlan], only: str) -> list[RunPlan]:
     """Those whose name has one of the words in it; all when there are none."""
     words = [word.strip() for word in only.split(",") if word.strip()]
     found = [plan for plan in plans if not words or any(word in plan.name for word in words)]
     if not found:
-        raise UnusableInputError(f"--only {only}: no run has such a name; see thence lab list")
+        raise UnusableInputError(
+            f"--only {only}: no run has such a name; they have names such as {plans[0].name}"
+        )
     return found
 
 

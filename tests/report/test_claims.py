@@ -93,7 +93,7 @@ def test_without_128_nodes_it_is_not_measured_and_the_largest_group_is_told(tmp_
             assert verdict.status == NOT_MEASURED, name
             assert "No run of" in verdict.reason
     reason = CLAIMS["entries-vector"].verdict(found).reason
-    assert "With 16 nodes, the largest group, the same was seen" in reason
+    assert "With 16 nodes, the largest group, it holds (" in reason
 
 
 def test_without_an_engine_it_is_not_measured_and_the_engine_is_named(tmp_path: Path):
@@ -175,7 +175,7 @@ def test_smaller_groups_are_told_of_comparisons_and_say_nothing_to_values(tmp_pa
     shape = CLAIMS["memory-vector"].verdict(found)
     assert shape.status == NOT_MEASURED
     assert shape.smaller
-    assert "With 16 nodes, the largest group, the same was seen" in shape.reason
+    assert "With 16 nodes, the largest group, it holds (" in shape.reason
     assert shape.tendency == "It holds in the largest group of these runs."
     both = CLAIMS["memory-stability-costs"].verdict(found)
     assert both.reason.startswith("No run of graph with 128 nodes.")
@@ -198,3 +198,12 @@ def test_a_graph_that_is_sooner_than_at_most_50_ms_is_no_contradiction(tmp_path:
         )
         found = evidence(tmp_path / f"{ms}", law=law, sizes=(128,))
         assert status("slow-link-values-36b", found) == expected
+
+
+def test_less_but_not_by_as_much_as_is_claimed_is_not_called_the_opposite(tmp_path: Path):
+    law = changed(
+        "words", lambda row, value: value and (100.0 if row["variant"] == "graph" else 160.0)
+    )
+    verdict = CLAIMS["stable-memory-vector"].verdict(evidence(tmp_path, law=law, sizes=(4, 16)))
+    assert "With 16 nodes, the largest group, it does not hold (" in verdict.reason
+    assert "graph 800 B, vector 1.28 kB (1.6 times; it takes 4)" in verdict.reason

@@ -132,7 +132,8 @@ CLAIMS: Final = (
         kind="memory",
         section="8.4.4",
         panel="32a",
-        says="With stability, too, one vector takes half the memory of two.",
+        says="With stability, too, one vector takes half the memory of two (in print it is half of "
+        "figure 28b, which is without stability; meant is 29a).",
         is_shape=True,
         judge=judged_across(
             {"two": ("29a", CLASSIC), "one": ("32a", VECTOR)}, about("two", "one", *HALF)

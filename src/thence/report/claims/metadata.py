@@ -35,6 +35,6 @@ CLAIMS: Final = (
         panel="31a",
         says="With constant work predecessors scale better than vectors too.",
         is_shape=True,
-        judge=judged("31a", (GRAPH, VECTOR), smaller(GRAPH, VECTOR, 128 / 80)),
+        judge=judged("31a", (GRAPH, VECTOR), smaller(GRAPH, VECTOR)),
     ),
 )

@@ -128,7 +128,7 @@ def test_a_node_that_was_evicted_is_out_and_joins_again():
 
 def test_joining_again_can_be_tried_again():
     async def main() -> None:
-        impatient = msgspec.structs.replace(SOON, join=("mem://a",), join_s=0.5)
+        impatient = msgspec.structs.replace(SOON, join=("mem://a",), join_s=1.5)
         async with Node(**settings("b") | {"membership": impatient}) as b:
             async with Group(**settings("a")) as a:
                 taker = asyncio.create_task(take_all(a, []))

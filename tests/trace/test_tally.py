@@ -36,7 +36,7 @@ def test_a_slow_link_holds_back_what_comes_after_its_messages(tmp_path: Path):
     assert sum(node.sent for node in nodes.values()) == result.messages
     assert sum(node.delivered for node in nodes.values()) == result.deliveries
     assert sum(len(node.stable_us) for node in nodes.values()) == result.stable
-    assert a.words_max > a.words_end > 0
+    assert a.words_max > a.words_end
     assert a.metadata_bytes > 50 * 3
 
 

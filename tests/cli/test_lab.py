@@ -9,11 +9,14 @@ from typing import Any
 
 import pytest
 
-from thence.cli import check
+from tests.report.made_tables import draw_nothing, make_tables, settings
+from thence.cli import check, report
 from thence.cli.main import main
+from thence.pipeline.measure import usable_places
 from thence.trace.check import check_paths
 from thence.trace.reader import read_records
 from thence.trace.record import record_to_json
+from thence.trace.segments import Quarantine
 
 FILE = '[variants.v]\nengine = "vector"\n[experiments.e]\nvariants = ["v"]\nsizes = [3]\n'
 
@@ -67,6 +70,39 @@ def test_a_log_that_cannot_be_read_decides_nothing_and_its_run_can_be_made_anew(
     assert said.endswith("remove the folder of such a run, and the same command makes it anew\n")
     shutil.rmtree(run)
     assert main([*words, "--no-report"]) == 0
+
+
+def test_a_lab_with_tables_takes_a_run_that_is_made_anew(
+    words: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    draw_nothing(monkeypatch)
+    measured: list[str] = []
+
+    def measure(paths: list[str], metrics: Path, *_: Any) -> None:
+        usable_places(paths, str(metrics), Quarantine())  # the folder is one to be written to
+        measured.append(str(metrics))
+        make_tables(metrics, list(settings([4]))[:1])
+
+    monkeypatch.setattr(report, "measure_to", measure)
+    out = tmp_path / "lab"
+    assert main(words) == 0
+    assert main(words) == 0
+    assert len(measured) == 1, "tables of the same runs are kept"
+    shutil.rmtree(next((out / "runs").iterdir()))
+    with pytest.MonkeyPatch.context() as broken:
+        broken.setattr("thence.cli.lab.checked", interrupt)
+        assert main(words) == 130
+    assert main(words) == 0
+    assert len(measured) == 2, "although the last call made no run"
+
+
+def interrupt(*_: Any) -> None:
+    raise KeyboardInterrupt
+
+
+def test_flags_that_cannot_be_leave_a_lab_as_it_was(words: list[str], tmp_path: Path):
+    assert main([*words, "--jobs", "0"]) == 2
+    assert not (tmp_path / "lab").exists()
 
 
 def test_the_time_of_a_lab_that_went_on_is_not_told(words: list[str], tmp_path: Path):

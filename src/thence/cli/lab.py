@@ -25,7 +25,7 @@ from thence.engine.registry import ENGINES
 from thence.errors import UnusableInputError
 from thence.lab.plan import Mode, RunPlan
 from thence.lab.processes import Progress
-from thence.lab.runs import LAB_FILE, RUNS_FOLDER, Made, check_lab, make_runs
+from thence.lab.runs import LAB_FILE, RUNS_FOLDER, Made, check_lab, jobs_of, make_runs, runs_left
 from thence.lab.scenarios import ScenarioFile, load, plans_of
 from thence.lab.scenarios import quick as smaller
 from thence.lab.worker_runs import make_runs_on_workers
@@ -112,11 +112,11 @@ def command(
     started = time.monotonic()
     out.mkdir(parents=True, exist_ok=True)
     write_lab(out, about)
+    if runs_left(plans, out / RUNS_FOLDER, mode):
+        outdate(out / METRICS_FOLDER)
     with progress_bar() as progress:
         done = make(plans, out, progress=progress)
     print(f"runs: {done.made} made, {done.kept} kept from before")
-    if done.made:  # tables of other runs, even if as many
-        (out / METRICS_FOLDER / SUMMARY_FILE).unlink(missing_ok=True)
     with progress_bar() as progress:
         verdict = checked(out / RUNS_FOLDER, master, progress)
     found = {"ok": verdict.ok, "text": check.text(verdict).splitlines()[0], "where": "on Spark"}
@@ -138,10 +138,18 @@ def maker(mode: Mode, jobs: int | None, flags: WorkersFlags) -> Callable[..., Ma
     if mode != "workers":
         if words := flags.words():
             raise UnusableInputError(f"{words[0]} goes with --mode workers")
-        return partial(make_runs, mode=mode, jobs=jobs)
+        return partial(make_runs, mode=mode, jobs=jobs_of(mode, jobs))
     if jobs is not None:
         raise UnusableInputError("--jobs: on workers one run is made at a time")
     return partial(make_runs_on_workers, options=flags.options(), say=say)
+
+
+def outdate(metrics: Path) -> None:
+    """These tables are of other runs than there will be, even if of as many: they are measured
+    anew, however the making of runs ends.  The file stays, for it says whose folder this is."""
+    summary = metrics / SUMMARY_FILE
+    if summary.is_file():
+        replace(summary, b'{"complete": false}\n')
 
 
 def checked(runs: Path, master: str | None, progress: Progress) -> Report:
@@ -230,9 +238,13 @@ def machine() -> dict[str, Any]:
 
 def write_lab(out: Path, about: dict[str, Any]) -> None:
     """Write or replace lab.json in one step."""
-    data = msgspec.json.format(msgspec.json.encode(about), indent=2)
+    replace(out / LAB_FILE, msgspec.json.format(msgspec.json.encode(about), indent=2) + b"\n")
+
+
+def replace(file: Path, data: bytes) -> None:
+    """There is the old file or the new one, at any moment."""
 
     def write(path: Path) -> None:
-        path.write_bytes(data + b"\n")
+        path.write_bytes(data)
 
-    replace_file(out / LAB_FILE, write)
+    replace_file(file, write)

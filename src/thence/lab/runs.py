@@ -63,6 +63,15 @@ def check_lab(plans: Sequence[RunPlan], out: Path, mode: Mode) -> None:
         )
 
 
+def jobs_of(mode: LocalMode, jobs: int | None) -> int:
+    """So many runs at a time; UnusableInputError if that cannot be."""
+    if jobs is None:
+        return JOBS[mode]
+    if not 1 <= jobs <= JOBS_MAX:
+        raise UnusableInputError(f"jobs {jobs}: expected 1 to {JOBS_MAX}")
+    return jobs
+
+
 def is_done(plan: RunPlan, folder: Path, mode: Mode) -> bool:
     """Whether this folder holds the whole run that the plan means."""
     try:
@@ -97,10 +106,7 @@ def make_runs(
 
     However this ends, no process is left.
     """
-    if jobs is None:
-        jobs = JOBS[mode]
-    if not 1 <= jobs <= JOBS_MAX:
-        raise UnusableInputError(f"jobs {jobs}: expected 1 to {JOBS_MAX}")
+    jobs = jobs_of(mode, jobs)
     check_lab(plans, out, mode)
     runs = out / RUNS_FOLDER
     left = runs_left(plans, runs, mode)

@@ -114,3 +114,9 @@ def test_a_form_that_is_asked_for_does_not_depend_on_the_environment(
     assert pure("compiled") is None
     monkeypatch.delenv("THENCE_PURE")
     assert pure("interpreted") == "1"
+
+
+def test_names_that_no_group_of_processes_can_have_are_refused_before_anything_runs():
+    orders_of(plan(experiment="e" * 64))
+    with pytest.raises(UnusableInputError, match="a shorter one"):
+        orders_of(plan(experiment="e" * 64, variant=Variant(name="v" * 64, engine="tagged")))

@@ -16,7 +16,7 @@ import msgspec
 from thence.config import SETTINGS
 from thence.config.node import MS_MAX
 from thence.config.settings import CONFIG_VARIABLE
-from thence.config.values import is_loopback
+from thence.config.values import NAME_CHARS_MAX, is_loopback, is_name
 from thence.engine.registry import ENGINES
 from thence.errors import UnusableInputError
 from thence.lab.plan import Form, RunPlan
@@ -148,6 +148,11 @@ def orders_of(plan: RunPlan) -> GroupOrders:
     if plan.cuts:
         raise UnusableInputError(
             f"{plan.name}: the network is cut, which only --mode simulated can do"
+        )
+    if not is_name(plan.name):
+        raise UnusableInputError(
+            f"{plan.name}: processes take names of up to {NAME_CHARS_MAX} characters: give the "
+            "experiment or the variant a shorter one"
         )
     names = plan.names
     return GroupOrders(

@@ -19,7 +19,7 @@ from typing import Final
 
 import msgspec
 
-from thence.config.values import is_loopback, split_address
+from thence.config.values import is_loopback, is_name, split_address
 from thence.engine.registry import ENGINES
 from thence.errors import ThenceError, UnreachableError, UnusableInputError
 from thence.lab.handshake import hello, is_host, is_welcome, is_worker_name
@@ -58,6 +58,8 @@ DIAL_S: Final = 5.0
 BACK_OFF_S_MIN: Final = 0.2
 BACK_OFF_S_MAX: Final = 5.0
 ANY_HOST: Final = "0.0.0.0"
+URL_CHARS_MAX: Final = 300
+"""Of the address of a node; a host has up to 253."""
 
 Say = Callable[[str], None]
 
@@ -89,7 +91,7 @@ class WorkerOptions(msgspec.Struct, frozen=True, kw_only=True):
             )
         if not 1 <= self.seats <= NODES_MAX:
             raise UnusableInputError(f"--seats {self.seats}: expected 1 to {NODES_MAX}")
-        if self.stop_after_s is not None and self.stop_after_s <= 0:
+        if self.stop_after_s is not None and not self.stop_after_s > 0:  # nan is no time either
             raise UnusableInputError("--stop-after: expected more than 0 s")
         if not self.secret and not is_loopback(host_port[0]):
             raise UnusableInputError(
@@ -120,7 +122,7 @@ async def _work(options: WorkerOptions, say: Say) -> None:
                 number = await _enter(link, options)
                 say(f"worker {options.name} is number {number} of the lab at {link.address}")
                 wait_s, said = BACK_OFF_S_MIN, ""
-                reason = await Session(link, options.advertise).serve()
+                reason = await Session(link, options.advertise, options.seats).serve()
                 say(f"worker {options.name} goes: {reason}")
                 return
             finally:
@@ -173,8 +175,9 @@ def _refusal(link: Link[FromCoordinator], heard: Refused) -> ThenceError:
 class Session:
     """From the welcome to the end of the connection."""
 
-    def __init__(self, link: Link[FromCoordinator], advertise: str) -> None:
+    def __init__(self, link: Link[FromCoordinator], advertise: str, seats: int) -> None:
         self._link = link
+        self._seats = seats
         self._bind = ANY_HOST if advertise else link.own_host
         self._job: Job | None = None
         self._reason = ""
@@ -215,7 +218,7 @@ class Session:
     async def _obey(self, heard: FromCoordinator) -> None:
         if isinstance(heard, Prepare):
             await asyncio.to_thread(self._end_job)
-            self._job = job = Job(heard, self._bind)
+            self._job = job = Job(heard, self._bind, self._seats)
             await self._link.send(Prepared(heard.run, job.ports))
         job_now = self._job
         if job_now is None or getattr(heard, "run", 0) != job_now.run:
@@ -243,7 +246,8 @@ class Session:
                 async with job.lock:
                     counts = await asyncio.to_thread(job.counts)
             except ThenceError as error:
-                await asyncio.to_thread(self._end_job)
+                if self._job is job:  # else it was ended while it was asked, and has a successor
+                    await asyncio.to_thread(self._end_job)
                 await self._link.send(Failed(job.run, str(error)))
             else:
                 if counts:
@@ -258,12 +262,10 @@ class Session:
 class Job:
     """The part of a run that is this worker's."""
 
-    def __init__(self, prepare: Prepare, bind: str) -> None:
+    def __init__(self, prepare: Prepare, bind: str, seats: int) -> None:
+        """ThenceError if this is nothing that it can run."""
+        _check(prepare, seats)
         orders = prepare.orders
-        if not prepare.names or not set(prepare.names) <= set(orders.names):
-            raise ThenceError("it was given nodes that are not of the run")
-        if len(prepare.names) > NODES_MAX or orders.engine not in ENGINES:
-            raise ThenceError(f"it cannot run {len(prepare.names)} nodes of {orders.engine!r}")
         self.run = prepare.run
         self.lock = asyncio.Lock()
         """Held while nodes are asked or stopped: one that was told to stop has not failed."""
@@ -277,7 +279,13 @@ class Job:
         self._files: dict[str, Path] = {}
 
     def start(self, addresses: dict[str, str]) -> None:
-        """Start the nodes."""
+        """Start the nodes, once; ThenceError if these are not the addresses of the run's nodes."""
+        if self._crew is not None:
+            raise ThenceError("its nodes were started before")
+        if addresses.keys() != set(self._orders.names):
+            raise ThenceError("it was given addresses of other nodes than those of the run")
+        if not all(map(_is_address, addresses.values())):
+            raise ThenceError("it was given addresses that are none")
         self._crew = crew = Crew(self._orders)
         for name, port in self.ports.items():
             crew.start(name, addresses, self._folder, str(Url("tcp", self._bind, port)))
@@ -299,8 +307,8 @@ class Job:
     def piece(self, file: str, offset: int) -> bytes:
         """Of a log; nothing else can be asked for."""
         path = self._files.get(file)
-        if path is None or offset < 0:
-            raise ThenceError(f"there is no log {file[:80]!r}")
+        if path is None or not 0 <= offset <= path.stat().st_size:
+            raise ThenceError(f"there is no log {file[:80]!r}, or nothing at {offset}")
         with path.open("rb") as log:
             log.seek(offset)
             return log.read(PIECE_BYTES)
@@ -311,6 +319,33 @@ class Job:
         if self._crew is not None:
             self._crew.end()
         shutil.rmtree(self._folder, ignore_errors=True)
+
+
+def _check(prepare: Prepare, seats: int) -> None:
+    """What a coordinator asks for becomes flags of processes and names of files."""
+    orders, own = prepare.orders, prepare.names
+    if not own or not set(own) <= set(orders.names):
+        raise ThenceError("it was given nodes that are not of the run")
+    if len(set(own)) < len(own) or len(set(orders.names)) < len(orders.names):
+        raise ThenceError("it was given a node twice")
+    if len(own) > seats:
+        raise ThenceError(f"it was given {len(own)} nodes, and has {seats} seats")
+    if orders.engine not in ENGINES:
+        raise ThenceError(f"there is no engine {orders.engine[:80]!r}")
+    for name in (orders.group, *orders.names):
+        if not is_name(name):
+            raise ThenceError(f"{name[:80]!r} is no name")
+    delayed = {peer for node in orders.nodes for peer in (*node.delay_to, *node.vary_to)}
+    if not delayed <= set(orders.names):
+        raise ThenceError("it was given delays to nodes that are not of the run")
+
+
+def _is_address(text: str) -> bool:
+    """Whether this is where a node of a run may listen."""
+    if len(text) > URL_CHARS_MAX:
+        return False
+    url = Url.parse(text)
+    return url.scheme == "tcp" and is_host(url.host)
 
 
 def _described(path: Path) -> LogFile:

@@ -225,4 +225,5 @@ def _decode(decoder: msgspec.msgpack.Decoder[T], kind: int, body: bytes) -> T:
     try:
         return decoder.decode(body)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
-        raise WireError(f"not a message: {error}") from None
+        # The error may quote what was sent, and ends up on a terminal.
+        raise WireError(spoken(f"not a message: {error}")) from None

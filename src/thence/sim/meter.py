@@ -12,7 +12,6 @@ Reading the clock takes some time itself, part of which falls between its two re
 
 from __future__ import annotations
 
-import json
 from array import array
 from collections.abc import Sequence
 from pathlib import Path
@@ -24,9 +23,7 @@ from thence.engine.base import Engine
 from thence.engine.effects import Effects
 from thence.message import Phantom, WireMessage
 from thence.sim.clock import Clock
-from thence.trace.writer import replace_file
 
-CPU_FILE: Final = "cpu.arrow"
 _READINGS: Final = 2001
 
 
@@ -46,36 +43,11 @@ class Meter:
 
     def write(self, folder: Path, names: Sequence[str]) -> None:
         """The file of the rows, beside the trace; never part of what is repeated byte for byte."""
-        import pyarrow as pa
+        from thence.trace.work import CpuWriter, Total  # and pyarrow, which simulations do without
 
-        engines = self.engines
-        lengths = [len(engine.rows) // 4 for engine in engines]
-        index = pa.array(
-            [at for at, length in enumerate(lengths) for _ in range(length)], pa.int32()
-        )
-        columns: dict[str, Any] = {
-            "node": pa.DictionaryArray.from_arrays(index, pa.array(names, pa.string()))
-        }
-        for at, name in enumerate(("t_us", "ns", "ready", "stable")):
-            kind = pa.int64() if at < 2 else pa.int32()
-            parts = [pa.array(engine.rows[at::4], kind) for engine in engines]
-            columns[name] = pa.concat_arrays(parts)
-        totals = {
-            name: {"calls": engine.calls, "ns": engine.ns}
-            for name, engine in zip(names, engines, strict=True)
-        }
-        about = {"totals": json.dumps(totals), "clock_ns": str(clock_ns())}
-        table = pa.table(columns).replace_schema_metadata(about)
-
-        def write(path: Path) -> None:
-            options = pa.ipc.IpcWriteOptions(compression="zstd")
-            with (
-                pa.OSFile(str(path), "wb") as sink,
-                pa.ipc.new_file(sink, table.schema, options=options) as writer,
-            ):
-                writer.write_table(table)
-
-        replace_file(folder / CPU_FILE, write)
+        with CpuWriter(folder, clock_ns()) as writer:
+            for name, engine in zip(names, self.engines, strict=True):
+                writer.calls(name, engine.rows, Total(calls=engine.calls, ns=engine.ns))
 
 
 class MeteredEngine:

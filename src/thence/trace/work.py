@@ -23,6 +23,7 @@ from thence.trace.files import join, kind_of, map_file, write_file
 
 CPU_FILE: Final = "cpu.arrow"
 TOTALS_KEY: Final = b"totals"
+CLOCK_KEY: Final = b"clock_ns"
 ROWS_AT_A_TIME: Final = 1 << 16
 CPU_SCHEMA: Final = pa.schema(
     [
@@ -55,10 +56,14 @@ class Calls(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class CpuWriter:
-    """Collects the calls of a run; ``close`` writes the file.  28 bytes a row until then."""
+    """Collects the calls of a run; ``close`` writes the file.  28 bytes a row until then.
 
-    def __init__(self, folder: str | os.PathLike[str]) -> None:
+    ``clock_ns``: how much of each time is that of reading the clock; not told by default.
+    """
+
+    def __init__(self, folder: str | os.PathLike[str], clock_ns: int | None = None) -> None:
         self._path = join(os.fspath(folder), CPU_FILE)
+        self._clock_ns = clock_ns
         self._codes: dict[str, int] = {}
         self._totals: list[Total] = []
         self._node = array("i")
@@ -67,24 +72,34 @@ class CpuWriter:
 
     def call(self, node: str, t_us: int, ns: int, ready: int = 0, stable: int = 0) -> None:
         """One call of the engine of this node, which took ``ns`` of CPU time."""
+        row = (t_us, ns, ready, stable) if ready or stable else ()
+        self.calls(node, array("q", row), Total(calls=1, ns=ns))
+
+    def calls(self, node: str, rows: array[int], total: Total) -> None:
+        """Many calls of the engine of this node.
+
+        ``rows``: t_us, ns, ready and stable of each that released or told something, one after the
+        other; ``total``: all of them.
+        """
         code = self._codes.get(node)
         if code is None:
             code = self._codes[node] = len(self._codes)
             self._totals.append(Total())
-        total = self._totals[code]
-        total.calls += 1
-        total.ns += ns
-        if ready or stable:
-            self._node.append(code)
-            self._t_us.append(t_us)
-            self._ns.append(ns)
-            self._ready.append(ready)
-            self._stable.append(stable)
+        self._totals[code].calls += total.calls
+        self._totals[code].ns += total.ns
+        self._node.extend(array("i", [code]) * (len(rows) // 4))
+        self._t_us.extend(rows[0::4])
+        self._ns.extend(rows[1::4])
+        self._ready.extend(array("i", rows[2::4]))
+        self._stable.extend(array("i", rows[3::4]))
 
     def close(self) -> None:
         """Write the file; it is there whole or not at all."""
         totals = dict(zip(self._codes, map(msgspec.to_builtins, self._totals), strict=True))
-        schema = CPU_SCHEMA.with_metadata({TOTALS_KEY: msgspec.json.encode(totals)})
+        about = {TOTALS_KEY: msgspec.json.encode(totals)}
+        if self._clock_ns is not None:
+            about[CLOCK_KEY] = f"{self._clock_ns}".encode()
+        schema = CPU_SCHEMA.with_metadata(about)
         nodes = pa.DictionaryArray.from_arrays(
             _ints(self._node, np.int32), pa.array(list(self._codes), pa.string())
         )

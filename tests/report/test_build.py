@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from html.parser import HTMLParser
+from importlib.resources import files
 from pathlib import Path
 
 import pyarrow.compute as pc
@@ -23,7 +24,7 @@ from tests.report.made_tables import (
 )
 from thence.errors import UnusableInputError
 from thence.report.build import build_lab, build_runs
-from thence.report.claims import CLAIMS
+from thence.report.claims import CLAIMS, WORDS
 from thence.report.data import Lab, read_lab
 from thence.report.figures import PANELS
 from thence.report.runs_page import DRAWN_MAX, Checked
@@ -131,8 +132,8 @@ def test_a_lab_of_other_experiments_is_not_asked_about_the_thesis(tmp_path: Path
     def law(row: Row) -> float | None:
         return usual(row | {"experiment": "exp3"})
 
-    files = [{"name": "made.toml", "text": "", "title": "What I wanted to know"}]
-    lab = make_lab(tmp_path / "lab", sizes=(4, 8), keep=rename, law=law, files=files)
+    named = [{"name": "made.toml", "text": "", "title": "What I wanted to know"}]
+    lab = make_lab(tmp_path / "lab", sizes=(4, 8), keep=rename, law=law, files=named)
     text = build(lab, tmp_path / "out")
     check_page(text)
     assert "<h1>What I wanted to know</h1>" in text
@@ -140,6 +141,13 @@ def test_a_lab_of_other_experiments_is_not_asked_about_the_thesis(tmp_path: Path
     assert "Figure 28" not in text
     assert "The claims of the thesis" not in text
     assert "metadata held by a node, with stability" in text
+
+
+@pytest.mark.usefixtures("undrawn")
+def test_a_lab_that_was_interrupted_says_so_first(tmp_path: Path):
+    text = build(make_lab(tmp_path / "some", sizes=(4,), runs=1000), tmp_path / "out")
+    assert re.search(r"<ul>\s*<li>Only [0-9]+ of the 1,000 runs of this lab are whole", text)
+    assert "are whole" not in build(make_lab(tmp_path / "all", sizes=(4,)), tmp_path / "out")
 
 
 @pytest.mark.usefixtures("undrawn")
@@ -274,3 +282,19 @@ def test_of_many_runs_the_page_says_which_have_no_pictures(tmp_path: Path):
     text = build_runs(metrics, tmp_path / "out").page.read_text(encoding="utf-8")
     assert "the last 2 have their numbers and no pictures" in text
     assert text.count("Not drawn: ") == 5 * DRAWN_MAX
+
+
+@pytest.mark.usefixtures("undrawn")
+def test_the_page_says_what_words_of_the_thesis_are_taken_to_mean(tmp_path: Path):
+    text = build(make_lab(tmp_path / "lab", sizes=(4,)), tmp_path / "out")
+    for word, meaning in WORDS.items():
+        assert f"<em>{word}</em> {meaning}" in text
+    assert WORDS["around"] == "within a factor of 2"
+    assert WORDS["half"] == "a ratio of 1.6 to 2.5"
+
+
+def test_a_picture_of_a_panel_fits_on_a_phone_without_scrolling():
+    style = (files("thence.report") / "templates" / "style.css").read_text()
+    widths = re.findall(r"figure svg \{[^}]*min-width: ([0-9.]+)rem", style)
+    edges = re.findall(r"max-width: 40rem\) \{ body \{ padding: \S+ ([.0-9]+)rem", style)
+    assert 16 * (float(widths[0]) + 2 * float(edges[0])) <= 390

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.report.made_tables import INTERVALS, SIZES, Row, make_lab, usual
-from thence.report.claims import CLAIMS
+from thence.report.claims import CLAIMS, WORDS
 from thence.report.claims.base import IN_PART, NOT_MEASURED, NOT_REPRODUCED, REPRODUCED
 from thence.report.data import Tables, read_lab
 from thence.report.evidence import Evidence
@@ -207,3 +207,10 @@ def test_less_but_not_by_as_much_as_is_claimed_is_not_called_the_opposite(tmp_pa
     verdict = CLAIMS["stable-memory-vector"].verdict(evidence(tmp_path, law=law, sizes=(4, 16)))
     assert "With 16 nodes, the largest group, it does not hold (" in verdict.reason
     assert "graph 800 B, vector 1.28 kB (1.6 times; it takes 4)" in verdict.reason
+
+
+def test_words_without_a_number_are_among_those_that_the_page_explains():
+    for claim in CLAIMS.values():
+        for word in ("negligible", "significantly", "half", "close", "around", "in the order of"):
+            if word in claim.says and "factor of" not in claim.says:
+                assert any(word in each for each in WORDS), claim.name

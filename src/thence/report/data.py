@@ -243,8 +243,6 @@ class Lab(msgspec.Struct, frozen=True, kw_only=True):
     events: int | None = None
     check: Mapping[str, Any] = {}
     mode: str = ""
-    left_out: tuple[str, ...] = ()
-    """A sentence on each thing that was asked for and not done."""
 
     def of_role(self, role: str) -> list[Variant]:
         """The variants that have it."""

@@ -9,7 +9,7 @@ from typing import Any, Final
 
 import msgspec
 
-from thence.report.claims import CLAIMS
+from thence.report.claims import CLAIMS, WORDS
 from thence.report.claims.base import (
     IN_PART,
     NOT_MEASURED,
@@ -87,15 +87,23 @@ class LabPage:
             if panel.is_thesis
             for row in compare(self.evidence, panel)
         ]
-        return LabFindings(
-            verdicts=verdicts,
-            comparisons=comparisons,
-            summary=[*summary_of(verdicts), *self._of_flagship(comparisons)]
-            if self.is_chapter_8
-            else [
+        summary = self._of_runs()
+        if self.is_chapter_8:
+            summary += [*summary_of(verdicts), *self._of_flagship(comparisons)]
+        else:
+            summary += [
                 "None of the thesis' experiments is in this lab: nothing was asked of its claims."
-            ],
-        )
+            ]
+        return LabFindings(verdicts=verdicts, comparisons=comparisons, summary=summary)
+
+    def _of_runs(self) -> list[str]:
+        made, asked = sum(run.complete is True for run in self.tables.runs), self.lab.runs or 0
+        if made >= asked:
+            return []
+        return [
+            f"Only {made:,} of the {asked:,} runs of this lab are whole: the command that began it "
+            "makes the others."
+        ]
 
     def _of_flagship(self, comparisons: Sequence[Comparison]) -> list[str]:
         own = next((each.name for each in self.variants if each.role == FLAGSHIP), None)
@@ -138,6 +146,7 @@ class LabPage:
             tallies=self._tallies(),
             claims=[self._claim(claim) for claim in CLAIMS.values()],
             statuses=STATUSES,
+            words=WORDS,
             figures=figures,
             worse=[self._compared(each) for each in self.findings.comparisons
                    if each.outcome == "worse"],

@@ -23,6 +23,8 @@ IN_PART: Final = "in part"
 NOT_REPRODUCED: Final = "not reproduced"
 NOT_MEASURED: Final = "not measured"
 Kind = Literal["metadata", "memory", "latency"]
+AROUND: Final = 2.0
+"""A value that the thesis calls around something is no more than this much larger or smaller."""
 
 
 class Part(msgspec.Struct, frozen=True):
@@ -206,6 +208,11 @@ def within(engine: str, low: float | None, high: float | None) -> Test:
         return holds, f"{engine} {shown(value, unit)}"
 
     return test
+
+
+def near(engine: str, value: float, times: float = AROUND) -> Test:
+    """The median is no more than ``times`` larger or smaller than the value."""
+    return within(engine, value / times, value * times)
 
 
 def about(top: str, bottom: str, low: float, high: float) -> Test:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from thence.report.claims.base import (
+    AROUND,
     NOT_MEASURED,
     Claim,
     Part,
@@ -12,6 +13,7 @@ from thence.report.claims.base import (
     about,
     both,
     judged,
+    near,
     smaller,
     status_of,
     within,
@@ -24,6 +26,8 @@ from thence.report.units import interval
 
 CLOSE: Final = (0.5, 2.0)
 """Two medians of which neither is more than twice the other are close."""
+ORDER: Final = 10.0
+"""What is in the order of a value is no more than this much larger or smaller."""
 MOSTLY: Final = 0.5
 
 
@@ -49,7 +53,7 @@ def _close(panel: str) -> Claim:
         judge=judged(
             panel,
             (GRAPH, VECTOR),
-            both(about(GRAPH, VECTOR, *CLOSE), within(GRAPH, 4, 400), within(VECTOR, 4, 400)),
+            both(about(GRAPH, VECTOR, *CLOSE), near(GRAPH, 40, ORDER), near(VECTOR, 40, ORDER)),
             is_value=True,
         ),
         because=costs(panel, VECTOR, GRAPH),
@@ -120,7 +124,7 @@ CLAIMS: Final = (
     _sooner("35b"),
     _values(
         "35b", "With stability it is around 25 µs against around 75 µs with 128 nodes.",
-        (12.5, 50), (37.5, 150),
+        (25 / AROUND, 25 * AROUND), (75 / AROUND, 75 * AROUND),
     ),
     Claim(
         name="delivery-in-order",

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Final
 
-from thence.report.claims.base import Claim, both, judged, judged_across, smaller, within
+from thence.report.claims.base import Claim, both, judged, judged_across, near, smaller, within
 from thence.report.claims.reasons import costs
 from thence.report.thesis import GRAPH, MS, VECTOR, S
 
-ORDER: Final = 3.0
+TIMES: Final = 3.0
 """A value is that of the thesis when it is no more than this much larger or smaller."""
 
 
@@ -28,18 +28,19 @@ def _values(
     panel: str, says: str, graph: float | None, vector: float, at_most: bool = False
 ) -> Claim:
     """``at_most``: what is said of the graph is a bound."""
-    near = within(VECTOR, vector / ORDER, vector * ORDER)
+    test = near(VECTOR, vector, TIMES)
     engines: tuple[str, ...] = (VECTOR,)
     if graph is not None:
-        near = both(within(GRAPH, None if at_most else graph / ORDER, graph * ORDER), near)
+        bound = within(GRAPH, None, graph * TIMES) if at_most else near(GRAPH, graph, TIMES)
+        test = both(bound, test)
         engines = (GRAPH, VECTOR)
     return Claim(
         name=f"slow-link-values-{panel}",
         kind="latency",
         section="8.4.6",
         panel=panel,
-        says=f"{says} (within a factor of 3).",
-        judge=judged(panel, engines, near, is_value=True),
+        says=f"{says} (within a factor of {TIMES:g}).",
+        judge=judged(panel, engines, test, is_value=True),
         because=costs(panel, GRAPH, VECTOR),
     )
 

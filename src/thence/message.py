@@ -17,6 +17,8 @@ PAYLOAD_BYTES_MAX = 16 * 1024 * 1024
 CHAIN_MESSAGES_MAX = 65_535
 STREAM_CHARS_MAX = 64
 CONTEXT_DOTS_MAX = 4096
+STAMP_NUMBERS_MAX = 1 << 20
+BUNDLE_MESSAGES_MAX = 65_535
 
 Slot = Annotated[int, msgspec.Meta(ge=0, le=SLOT_MAX)]
 Seq = Annotated[int, msgspec.Meta(ge=1, le=SEQ_MAX)]
@@ -26,6 +28,9 @@ Payload = Annotated[bytes, msgspec.Meta(max_length=PAYLOAD_BYTES_MAX)]
 StreamName = Annotated[str, msgspec.Meta(max_length=STREAM_CHARS_MAX)]
 Count = Annotated[int, msgspec.Meta(ge=0, le=SEQ_MAX)]
 Counts = Annotated[tuple[Count, ...], msgspec.Meta(max_length=SLOT_MAX + 1)]
+Number = Annotated[int, msgspec.Meta(ge=0, le=SLOT_MAX << SEQ_BITS | SEQ_MAX)]
+Numbers = Annotated[tuple[Number, ...], msgspec.Meta(max_length=STAMP_NUMBERS_MAX)]
+Slots = Annotated[tuple[Slot, ...], msgspec.Meta(max_length=CONTEXT_DOTS_MAX)]
 
 
 class StreamDot(msgspec.Struct, frozen=True, order=True, array_like=True, gc=False):
@@ -136,4 +141,56 @@ class VectorMessage(
     application: Counts = ()
 
 
-WireMessage = Message | Phantom | VectorMessage
+class Stamped(
+    msgspec.Struct, frozen=True, array_like=True, tag=5, omit_defaults=True, gc=False
+):  # fmt: skip
+    """A message with numbers that only its engine can read: clocks, a matrix, dots, changes."""
+
+    origin: Slot
+    seq: Seq
+    stamp: Numbers
+    payload: Payload
+    to: Slots = ()
+    """The members it is for, beside its sender, sorted; empty: for everyone."""
+
+
+class Bundle(msgspec.Struct, frozen=True, array_like=True, tag=7, gc=False):
+    """A message, the last one, and messages before it that whoever gets it may lack."""
+
+    messages: Annotated[
+        tuple[Stamped, ...], msgspec.Meta(min_length=1, max_length=BUNDLE_MESSAGES_MAX)
+    ]
+
+    @property
+    def origin(self) -> int:
+        """Of the last one."""
+        return self.messages[-1].origin
+
+    @property
+    def payload(self) -> bytes:
+        """All payloads, for those who count bytes."""
+        return b"".join(message.payload for message in self.messages)
+
+
+class Control(msgspec.Struct, frozen=True, array_like=True, tag=6, gc=False):
+    """What engines say to each other beside messages: an acknowledgement, a token, an order."""
+
+    origin: Slot
+    kind: Annotated[int, msgspec.Meta(ge=0, le=255)]
+    stamp: Numbers
+
+    @property
+    def payload(self) -> bytes:
+        """There is none."""
+        return b""
+
+
+WireMessage = Message | Phantom | VectorMessage | Stamped | Control | Bundle
+
+
+class Directed(msgspec.Struct, frozen=True, gc=False):
+    """An engine's wish: a message for these members only, nothing goes to the others."""
+
+    to: Slots
+    """Sorted."""
+    message: WireMessage

@@ -222,8 +222,8 @@ MUTANTS = (
     ),
     Mutant(
         "after a reconnection it goes on after what was sent", "flow:Flow.opened",
-        "self.acked = self.sent = said.have",
-        "self.acked = said.have\n    self.sent = max(self.sent, said.have)", "breaks",
+        "self.sent = self._heard = said.have",
+        "self._heard = said.have\n    self.sent = max(self.sent, said.have)", "breaks",
     ),
     Mutant(
         "the outbox is released when the first peer has it", "exchange:Exchange.release",
@@ -256,7 +256,7 @@ MUTANTS = (
         "bursts, kills",
     ),
     Mutant(
-        "a burst is sent beyond what there is room for", "application:Application._make_room",
+        "a burst is sent beyond what there is room for", "sending:Sending._make_room",
         "room = wanted\n", "pass\n    room = wanted\n", "bursts, tight",
     ),
 )  # fmt: skip

@@ -201,7 +201,9 @@ def test_the_scenario_has_every_option_so_that_runs_can_be_compared(tmp_path: Pa
 
 def test_run_json_says_how_many_vectors_travel_with_a_message():
     told = {name: run_info(SimulationOptions(engine=name)).vectors for name in ENGINES}
-    assert told == {"tagged": 0, "vector": 1, "graph": 0, "cbcast": 1, "cbcast-e2e": 2}
+    assert {name: count for name, count in told.items() if count} == {
+        "vector": 1, "cbcast": 1, "cbcast-e2e": 2
+    }  # fmt: skip
 
 
 def test_a_run_of_no_experiment_names_none():

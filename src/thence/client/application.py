@@ -1,15 +1,15 @@
-"""What an application does with its group, and what it is told: broadcast, take, confirm.
+"""What an application does with its group, and what it is told: take, confirm; broadcast is in
+sending.py.
 
-The two queues of the thesis (4.2.1) are here: a request of the client reaches the middleware at
-once, because both run in one thread; events wait in ``queue`` until the application takes them, and
-the context moves when it does.
+The two queues of the thesis (4.2.1) are in these two: a request of the client reaches the
+middleware at once, because both run in one thread; events wait in ``queue`` until the application
+takes them, and the context moves when it does.
 """
 
 from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Sequence
-from itertools import accumulate, islice, takewhile
 from typing import Any, Final
 
 from msgspec.structs import replace
@@ -18,22 +18,21 @@ from thence.causal.dot import SEQ_BITS, SEQ_MAX, Dot
 from thence.causal.members import Members
 from thence.client.beginning import Beginning
 from thence.client.entries import DELIVERY, KNOWN_EVENT, STABLE_EVENT, VIEW_EVENT, Recovered
-from thence.client.events import Blocked, Delivered, Event, Known, Stable
+from thence.client.events import Delivered, Event, Known, Stable
 from thence.client.exchange import Exchange
 from thence.client.ledger import CHECKPOINT_BYTES, Ledger
+from thence.client.sending import Sending
+from thence.client.stamped import StampedCredit
 from thence.client.tracing import Tracing
 from thence.config.node import FlowConfig, TimingConfig
 from thence.engine.base import EngineOptions, EngineSpec
-from thence.engine.bursts import post
 from thence.engine.effects import Effects
 from thence.engine.handover import latest_dots
-from thence.engine.outgoing import message_of
 from thence.engine.reject import Reject
 from thence.engine.streams import STREAM_BASE
 from thence.engine.tag import STABLE
-from thence.errors import Full, JournalError, LimitError, LocalProtocolError
+from thence.errors import LocalProtocolError
 from thence.journal.base import Journal
-from thence.message import PAYLOAD_BYTES_MAX
 from thence.wire import codec
 from thence.wire.talk import MESSAGE_BYTES_EXTRA
 
@@ -44,7 +43,7 @@ FLUSH_S_PER_MESSAGE: Final = 1e-6
 """Of what is unstable: a look costs a small share of that for each, and must not be all it does."""
 
 
-class Application:
+class Application(Sending):
     """A group as its application uses it; ``Driver`` adds the peers."""
 
     def __init__(
@@ -91,7 +90,6 @@ class Application:
                     f"engine {spec.name} cannot come back after a crash: only tagged has a journal"
                 )
             self._ledger = Ledger(journal, self.client, self.engine, checkpoint_bytes)
-        self._multicast = spec.multicast
         self._is_tagged = spec.name == "tagged"
         self.auto_confirm = True
         self.failed = ""
@@ -121,8 +119,10 @@ class Application:
                 recovered.have = begin.have
                 self._ledger.confirmed = begin.confirmed or self._ledger.confirmed
         self.exchange = Exchange(
-            names, self.slot, flow, recovered.have, recovered.outbox_first, recovered.outbox
-        )
+            names, self.slot, flow, recovered.have, recovered.outbox_first, recovered.outbox,
+            gaps=spec.stamped, relays=spec.relays,
+        )  # fmt: skip
+        self._stamped = StampedCredit(self.exchange) if spec.stamped else None
         self._outbox = self.exchange.outbox
         self._outbox_messages_max = flow.outbox_messages_max
         self._outbox_bytes_max = flow.outbox_bytes_max
@@ -155,143 +155,6 @@ class Application:
 
     # ---- the application -------------------------------------------------------------------------
 
-    def broadcast(self, payload: bytes, now: float, **how: Any) -> Any:
-        """Tag a message now, after everything taken so far; ``Full`` if it has to wait.
-
-        It is on its way after the next ``commit``.  ``how``: ``after``, ``ordered``, ``stream``
-        of the engine's client; ``to``, the names of the members that it is for.
-        """
-        if self._is_tagged and not how:
-            return self.broadcast_many([payload], now)[0]
-        self._make_room([payload])
-        out = self._out
-        if "to" in how:
-            how["to"] = [self.members.slot(name) for name in how["to"]]
-        tag = self.client.broadcast(payload, **how)
-        self.engine.broadcast(tag, out)
-        message = out.send.pop()
-        self._keep(tag, message, now)
-        aside = getattr(message, "aside", None)
-        # Only what is for everyone says what was consumed; streams and multicasts do not.
-        self._sent(1, aside is None or not (aside.stream or aside.to), now)
-        return tag
-
-    def broadcast_many(self, payloads: Sequence[bytes], now: float) -> list[Any]:
-        """Tag these messages now, one after the other: as many as there is room for, at least one;
-        ``Full`` if all have to wait."""
-        if not payloads:
-            return []
-        room = self._make_room(payloads)
-        if room < len(payloads):
-            payloads = payloads[:room]
-        if not self._is_tagged:
-            return self._broadcast_each(payloads, now)
-        out, outbox = self._out, self._outbox
-        tags = post(self.client, self.engine, payloads, out)
-        whole = len(out.send)
-        if whole:
-            for tag, message in zip(tags, out.send, strict=False):
-                self._keep(tag, message, now)
-            out.send.clear()
-        if whole < len(tags):
-            if self._ledger is not None or self._trace is not None:
-                for tag in tags[whole:]:
-                    message = message_of(tag)
-                    self._write(tag, message, _encode(message), now)
-            outbox.append_chain(tags[whole].seq, payloads[whole:] if whole else payloads)
-            if not outbox.is_sent:
-                outbox.release(outbox.last)
-        self._sent(len(tags), True, now)
-        return tags
-
-    def _broadcast_each(self, payloads: Sequence[bytes], now: float) -> list[Any]:
-        """The same where the engine knows no chains: all those that are sent have a tag."""
-        if max(map(len, payloads)) > PAYLOAD_BYTES_MAX:
-            raise LimitError(f"a payload has at most {PAYLOAD_BYTES_MAX} bytes")
-        tags: list[Any] = []
-        for payload in payloads:
-            # The one before it took more room than its payload has bytes.
-            if tags and not self.has_room:
-                break
-            tags.append(self.broadcast(payload, now))
-        return tags
-
-    def _make_room(self, payloads: Sequence[bytes]) -> int:
-        """For how many of these messages there is room now; then everything taken is confirmed.
-        ``Full`` if there is none."""
-        if self.failed:
-            self.require_working()
-        outbox, wanted = self._outbox, len(payloads)
-        room = min(
-            self._outbox_messages_max - outbox.waiting,
-            self._unstable_max - self.unstable,
-        )
-        left = self._outbox_bytes_max - outbox.waiting_bytes
-        if room <= 0 or left <= 0:
-            self._no_room()
-        if room > wanted:
-            room = wanted
-        if room > 1 and sum(map(len, payloads[:room])) > left:
-            sizes = accumulate(map(len, payloads))
-            room = 1 + sum(1 for _ in takewhile(left.__gt__, islice(sizes, room - 1)))
-        if self._open_events or (self._is_tagged and self.client.telling):
-            self.confirm_all()
-        return room
-
-    def _keep(self, tag: Any, message: Any, now: float) -> None:
-        """An own message: for the peers, the journal and the trace."""
-        encoded = _encode(message)
-        self.exchange.keep(encoded, message)
-        self._write(tag, message, encoded, now)
-
-    def _write(self, tag: Any, message: Any, encoded: bytes, now: float) -> None:
-        if self._ledger is not None:
-            self._ledger.sent(tag, encoded)
-        if self._trace is not None:
-            self._trace.sent(self._us(now), tag, message)
-
-    def _sent(self, count: int, says_all: bool, now: float) -> None:
-        self.counts["sent"] += count
-        if says_all:
-            self.unsaid = False
-            self._phantom_at = None
-        if self._out.stable or self._out.k_stable:
-            self._carry_out(now)
-        if not self.exchange.peers:
-            self._quiet(now)  # nobody else will make anything stable
-
-    def require_working(self) -> None:
-        """JournalError if this node cannot go on."""
-        if self.failed:
-            raise JournalError(self.failed)
-
-    def _no_room(self) -> None:
-        behind = tuple(self.exchange.behind())
-        if not self._blocked:
-            self._blocked = True
-            self._notices["blocked"] = lambda number: Blocked(self, number, behind)
-        raise Full(
-            f"{self._outbox.waiting} messages are not acknowledged and {self.unstable} not "
-            f"stable; {', '.join(behind) or 'nobody'} has acknowledged least"
-        )
-
-    @property
-    def unstable(self) -> int:
-        """Messages that were sent or delivered here and are not told stable."""
-        return self.client.past.kept if self._is_tagged else 0
-
-    @property
-    def has_room(self) -> bool:
-        """Whether a broadcast would be taken."""
-        return self.exchange.has_room and self.unstable < self._unstable_max
-
-    def _unblock(self) -> None:
-        if self._blocked and self.has_room:
-            self._blocked = False
-            self._notices.pop("blocked", None)
-            if self.on_room is not None:
-                self.on_room()
-
     def take(self, now: float) -> Event | None:
         """The next event, or None.  A delivery's context is the application's from here on."""
         if self.auto_confirm and self._open_events:
@@ -305,7 +168,7 @@ class Application:
             self.require_working()
             return None
         entry = queue.popleft()
-        while self._multicast and (entry if type(entry) is not tuple else entry[1]).hollow:
+        while self._is_tagged and (entry if type(entry) is not tuple else entry[1]).hollow:
             self._pass_over(entry)
             if not queue:
                 return None
@@ -314,9 +177,12 @@ class Application:
         if self.is_delivery(entry):
             self.client.consume(entry)
             self._open_events.append((number, DELIVERY, entry))
-            flow = self.exchange.flows[entry.origin]
-            flow.held -= 1
-            flow.held_bytes -= len(entry.payload) + MESSAGE_BYTES_EXTRA
+            if self._stamped is None:
+                flow = self.exchange.flows[entry.origin]
+                flow.held -= 1
+                flow.held_bytes -= len(entry.payload) + MESSAGE_BYTES_EXTRA
+            else:
+                self._stamped.taken(entry)
             self.counts["delivered"] += 1
             if self._trace is not None:
                 self._trace.delivered(self._us(now), entry)
@@ -468,6 +334,8 @@ class Application:
         """Do what the engine asked for; what it refused of a peer's input."""
         out = self._out
         refused: list[Reject] = []
+        if out.send:
+            self._post(None, now)
         if out.deliver:
             if self._trace is not None:
                 self._trace.ready(self._us(now), out.deliver)

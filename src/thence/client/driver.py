@@ -108,13 +108,14 @@ class Driver(Application):
             )
             self._notices["failed"] = lambda number: Disconnected(self, number, peer, self.failed)
             return talk.LOST_JOURNAL, self.failed
-        if said.have < outbox.first - 1 and not self._refill(slot, said.have):
+        have = self.exchange.flows[slot].reached(said.have)
+        if have < outbox.first - 1 and not self._refill(slot, have):
             return (
                 talk.LOST_JOURNAL,
                 f"{peer} has {said.have} messages of {self.name} and had acknowledged "
                 f"{outbox.first - 1}: the journal of {peer} was lost or is too old",
             )
-        self.exchange.flows[slot].opened(said)
+        self.exchange.opened(slot, said)
         self._release()
         self._notices[f"peer {peer}"] = lambda number: Connected(self, number, peer)
         if self._ledger is None or self._ledger.confirmed.reached:
@@ -171,6 +172,8 @@ class Driver(Application):
                 messages = self._take_back(slot, messages, refused)
             if self._trace is not None:
                 self._trace.arrived(self._us(now), messages)
+        if self._stamped is not None:
+            self._stamped.arrived(slot, items, refused)
         if self._ledger is not None:
             try:
                 self._ledger.received(slot, flow.have - count + 1, bytes(whole))

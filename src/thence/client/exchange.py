@@ -15,18 +15,23 @@ Where members come and go, three more rules hold:
 
 While nobody joins or leaves none of this costs anything: ``Flow.limit`` has the ceiling in it, and
 ``owes_news`` the view.
+
+Engines that send to some members only (``message.Directed``) leave numbers out for the others.  A
+frame may begin after such a gap; where a peer's limit ends within one, an empty frame says how far
+it goes.  What is left out counts as acknowledged once everything before it is.
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from typing import Final
+from typing import Any, Final
 
+from thence.causal.dot import SEQ_MAX
 from thence.client.flow import NO_CEILING, Flow
 from thence.client.outbox import Hollow, Outbox
 from thence.config.node import FlowConfig
 from thence.errors import WireError
-from thence.message import Chain, Message, Phantom, VectorMessage, hollow_form
+from thence.message import Chain, Message, Phantom, hollow_form
 from thence.wire import codec, talk
 
 ACK_S: Final = 0.05
@@ -46,8 +51,12 @@ class Exchange:
         have: Sequence[int],
         outbox_first: int,
         outbox: Sequence[bytes],
+        gaps: bool = False,
+        relays: bool = False,
     ) -> None:
-        """``have`` and ``outbox`` are what a journal remembers."""
+        """``have`` and ``outbox`` are what a journal remembers.  ``gaps``: peers leave out numbers
+        that are not for this node; ``relays``: they hand on messages of others."""
+        self._gaps, self._relays = gaps, relays
         self._messages_max, self._bytes_max = config.outbox_messages_max, config.outbox_bytes_max
         self._batch_bytes_max = config.batch_bytes_max
         self._config, self._slot = config, slot
@@ -68,17 +77,18 @@ class Exchange:
 
     # ---- what goes out ---------------------------------------------------------------------------
 
-    def keep(self, encoded: bytes, message: object) -> None:
-        """An own message, for everybody."""
+    def keep(self, encoded: bytes, message: Any, to: Sequence[int] = ()) -> None:
+        """An own message, for everybody; with ``to`` nothing goes to the others."""
         hollow = None
-        if type(message) is Message:
-            if message.aside is not None and message.to:
-                hollow = Hollow(frozenset(message.to), codec.encode(hollow_form(message)))
-        else:
-            assert type(message) is VectorMessage
+        if to:
+            hollow = Hollow(frozenset(to), None)
+        elif type(message) is Message and message.aside is not None and message.to:
+            hollow = Hollow(frozenset(message.to), codec.encode(hollow_form(message)))
         self.outbox.append(encoded, len(message.payload) + talk.MESSAGE_BYTES_EXTRA, hollow)
         if not self.outbox.is_sent:
             self.outbox.release(self.outbox.last)
+        elif to:
+            self._pass(self.peers)
 
     @property
     def has_room(self) -> bool:
@@ -123,6 +133,8 @@ class Exchange:
             return []
         found: list[bytes] = []
         outbox = self.outbox
+        if self._gaps:
+            found = self._leave_out(flow, channel)
         same_channel, first, end, data, size = self._frame
         if flow.sent + 1 == first and end == outbox.last and end <= flow.limit:
             # Most often all peers get the same frame.
@@ -138,6 +150,8 @@ class Exchange:
             found.append(self._data(channel, number, last, slot, taken))
             flow.sent = last
             flow.room -= taken
+            if self._gaps:
+                found += self._leave_out(flow, channel)
         due = now + ACK_S - ACK_WITH_DATA_S if found else now
         if (flow.ack_at is not None and flow.ack_at <= due) or flow.owes_ack():
             found.append(talk.ack(channel, *flow.ack()))
@@ -156,6 +170,26 @@ class Exchange:
             self._frame = (channel, number, last, data, size)
         return data
 
+    def _leave_out(self, flow: Flow, channel: int) -> list[bytes]:
+        """Go past what is not for a peer; a frame without messages if its limit ends there."""
+        before = flow.sent
+        flow.sent = self.outbox.passed(max(before, flow.acked), flow.slot)
+        if before == flow.sent or flow.sent < flow.limit:
+            return []
+        return [talk.data(channel, flow.sent + 1, codec.join_batch([]))]
+
+    def _pass(self, flows: Sequence[Flow]) -> None:
+        """What is not for a peer it needs not acknowledge."""
+        for flow in flows:
+            flow.acked = self.outbox.passed(flow.acked, flow.slot)
+        self.release()
+
+    def opened(self, slot: int, said: talk.Open) -> None:
+        """A peer opened the group, and has no more than was sent and no less than is kept."""
+        self.flows[slot].opened(said)
+        if self._gaps:
+            self._pass([self.flows[slot]])
+
     def acknowledged(self, slot: int, said: talk.Ack) -> None:
         """A peer told what it has.  WireError for nonsense."""
         flow = self.flows[slot]
@@ -164,7 +198,10 @@ class Exchange:
         if said.have > flow.sent:
             raise WireError(f"acknowledged {said.have} of {flow.sent} messages")
         flow.acknowledged(said.have, said.limit, said.limit_bytes)
-        self.release()
+        if self._gaps:
+            self._pass([flow])
+        else:
+            self.release()
 
     def release(self) -> None:
         """Forget what every peer has that something is kept for."""
@@ -306,17 +343,23 @@ class Exchange:
         """What is new in a batch, and the batch of that.  WireError for nonsense."""
         flow = self.flows[slot]
         items = codec.decode_batch(batch)
-        count, size = _measure(items, slot)
+        count, size = _measure(items, None if self._relays else slot)
         skip = flow.have + 1 - number
         if skip < 0:
-            raise WireError(f"message {number} after {flow.have}: some are missing")
+            if not self._gaps or number > SEQ_MAX:
+                raise WireError(f"message {number} after {flow.have}: some are missing")
+            flow.have = number - 1
+            skip = 0
+        if not items:
+            flow.ack_at = now
+            return [], b""
         # First, and with what was here already: a short chain may stand for many messages.
         if number + count - 1 > flow.told_limit:
             raise WireError(f"{number + count - 1} messages; {flow.told_limit} were allowed")
         if flow.exceeds(size):
             raise WireError(f"{size} more bytes of messages than were allowed")
         if skip:
-            items, repeated = _without(items, skip, slot)
+            items, repeated = _without(items, skip)
             flow.repeated(repeated)
             if not items:
                 flow.ack_at = now
@@ -362,9 +405,7 @@ class Exchange:
         return [flow.ack_at for flow in self.peers if flow.ack_at is not None]
 
 
-def _without(
-    items: list[codec.BatchItem], skip: int, slot: int
-) -> tuple[list[codec.BatchItem], int]:
+def _without(items: list[codec.BatchItem], skip: int) -> tuple[list[codec.BatchItem], int]:
     """The messages after the first so many, and what those count.  What is left out is not taken
     apart: a peer may repeat much in few bytes."""
     at = 0
@@ -375,16 +416,16 @@ def _without(
         skip -= count
         at += 1
     messages = codec.messages_of(items[at:])
-    repeated = _measure(items[:at], slot)[1] + _measure(messages[:skip], slot)[1]
+    repeated = _measure(items[:at], None)[1] + _measure(messages[:skip], None)[1]
     return [*messages[skip:]], repeated
 
 
-def _measure(items: Sequence[codec.BatchItem], slot: int) -> tuple[int, int]:
+def _measure(items: Sequence[codec.BatchItem], slot: int | None) -> tuple[int, int]:
     """How many messages there are, and what they count towards ``limit_bytes``; WireError if one
-    is not of that slot."""
+    is not of that slot, if one is given."""
     count = size = 0
     for item in items:
-        if item.origin != slot:
+        if item.origin != slot and slot is not None:
             raise WireError(f"a message of slot {item.origin} from slot {slot}")
         if type(item) is Chain:
             count += len(item.payloads)

@@ -36,6 +36,7 @@ class Flow:
         """Both sides have opened the group on the connection that is there."""
         self.acked = 0
         """The number up to which the peer has what this node sent."""
+        self._heard = 0  # the same as the peer said it; up to ``acked`` nothing more is for it
         self.sent = 0
         """The number up to which it was sent on this connection."""
         self.resent = 0
@@ -85,11 +86,16 @@ class Flow:
     def opened(self, said: Open) -> None:
         """The peer opened the group too: go on after what it has."""
         self.is_open = self.was_open = True
-        self.resent += max(0, self.sent - said.have)
-        self.acked = self.sent = said.have
+        self.acked = self.reached(said.have)
+        self.resent += max(0, self.sent - self.acked)
+        self.sent = self._heard = said.have
         self.granted = said.limit
         self.limit = min(said.limit, self.ceiling)
         self.room = self._granted_bytes = said.limit_bytes
+
+    def reached(self, have: int) -> int:
+        """The number up to which a peer with so much lacks nothing that is for it."""
+        return max(have, self.acked) if have >= self._heard else have
 
     def closed(self) -> None:
         """The connection is gone."""
@@ -106,6 +112,7 @@ class Flow:
 
     def acknowledged(self, have: int, limit: int, limit_bytes: int) -> None:
         """The peer told what it has and how far it may be sent."""
+        self._heard = max(self._heard, have)
         self.acked = max(self.acked, have)
         if limit > self.granted:
             self.granted = limit

@@ -34,8 +34,9 @@ class Hollow(msgspec.Struct, frozen=True):
 
     to: frozenset[int]
     """The slots it is for."""
-    encoded: bytes
-    """What the others get instead: the same without its payload."""
+    encoded: bytes | None
+    """What the others get instead: the same without its payload; None: nothing, and the number is
+    left out for them."""
 
 
 class Outbox:
@@ -186,14 +187,27 @@ class Outbox:
             end = bisect_right(sizes, sizes[at] + room, at, end) - 1
         return number + end - at - 1, sizes[end] - sizes[at]
 
+    def passed(self, number: int, slot: int) -> int:
+        """The last number from this one on before the next message that the peer gets."""
+        hollow = self._hollow
+        while hollow and number < self.last:
+            following = hollow.get(number + 1)
+            if following is None or following.encoded is not None or slot in following.to:
+                break
+            number += 1
+        return number
+
     def _reach_hollow(self, number: int, last: int, room: int, slot: int) -> tuple[int, int]:
-        """The same where some are for some members only: to the others they are smaller."""
+        """The same where some are for some members only: to the others they are smaller, or not
+        there, which ends the frame."""
         taken = 0
         at = number - self.first + self._gone
         for each in range(number, last + 1):
             size = self._sizes[at + 1] - self._sizes[at]
             hollow = self._hollow.get(each)
             if hollow is not None and slot not in hollow.to:
+                if hollow.encoded is None:
+                    return each - 1, taken
                 size = MESSAGE_BYTES_EXTRA
             if taken + size > room:
                 return each - 1, taken
@@ -229,6 +243,7 @@ class Outbox:
                 if hollow is not None:
                     is_for_all = False
                     if slot not in hollow.to:
+                        assert hollow.encoded is not None, "a frame ends before it"
                         encoded = hollow.encoded
             items.append(encoded)
             at += 1

@@ -11,7 +11,7 @@ from typing import Any
 from thence.causal.context import Frontier
 from thence.causal.dot import SEQ_BITS, SEQ_MAX, Dot
 from thence.engine.streams import STREAM_BASE
-from thence.message import Message, Phantom, VectorMessage, WireMessage
+from thence.message import Message, Phantom, Stamped, VectorMessage, WireMessage
 from thence.trace.record import (
     DELIVER,
     END,
@@ -66,6 +66,14 @@ class Tracing:
             to=recipients,
         )
 
+    def stamped(self, now_us: int, tag: Any, messages: Sequence[WireMessage]) -> None:
+        """The application broadcast, and these went out for it: none if it has to wait for its
+        turn.  What was before it the log itself says."""
+        to = [self._names[slot] for slot in tag.to] or None
+        size = max(map(metadata_bytes, messages), default=None)
+        payload = self._text(tag.payload)
+        self.log.append(SEND, now_us, self._dot(tag), [], bytes=size, payload=payload, to=to)
+
     def arrived(self, now_us: int, messages: Sequence[WireMessage]) -> None:
         """The network brought these, for the first time."""
         for message in messages:
@@ -75,6 +83,8 @@ class Tracing:
                 dot = self._dot_of(message.origin, message.stream, message.seq)
             elif isinstance(message, VectorMessage):
                 dot = self._dot_of(message.origin, "", message.vector[message.origin])
+            elif isinstance(message, Stamped):
+                dot = self._dot_of(message.origin, "", message.seq)
             else:
                 continue
             self.log.append(RECEIVE, now_us, dot)

@@ -29,6 +29,8 @@ from thence.message import Phantom, WireMessage
 PENDING_PER_ORIGIN_MAX = 65_536
 
 Guarantee = Literal["fifo", "causal", "total", "causal-total"]
+Reach = Literal["broadcast", "multicast", "unicast"]
+Survives = Literal["", "reliable", "majority"]
 TagKind = Literal["exact", "over", "none"]
 
 
@@ -140,7 +142,23 @@ class EngineSpec(msgspec.Struct, frozen=True):
     """Whether it reports messages known to k members (``EngineOptions.k``)."""
     streams: bool = False
     """Whether its client takes ``after=``, ``ordered=`` and ``stream=`` (engine/tagger.py)."""
-    multicast: bool = False
-    """Whether its client takes ``to=``, the slots of those whom a message is for."""
     vectors: int = 0
     """Vectors with an entry for each member that travel with a message; 0 for engines of dots."""
+    reach: tuple[Reach, ...] = ("broadcast",)
+    """Whom one call can send to: everyone, some, one; the last two by ``to=``, a list of slots."""
+    stamped: bool = False
+    """Whether it orders by ``Stamped`` messages, and may send some members only, or later."""
+    relays: bool = False
+    """Whether messages of one member may come through another."""
+    fifo_links: bool = False
+    """Whether the guarantee needs links that bring messages in the order of sending."""
+    own: bool = False
+    """Whether a sender gets its own messages back, in their place in the order."""
+    survives: Survives = ""
+    """Whether it goes on when members crash (``crashed``): when that is detected reliably, or only
+    suspected and a majority remains."""
+
+    @property
+    def multicast(self) -> bool:
+        """Whether its client takes ``to=``."""
+        return "multicast" in self.reach

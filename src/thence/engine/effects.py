@@ -19,8 +19,8 @@ class Effects:
 
     def __init__(self) -> None:
         self.send: list[Any] = []
-        """Wire messages for every other member.  Where ``to`` names recipients, all others get
-        ``message.hollow_form`` of it instead."""
+        """Wire messages for every other member, and ``message.Directed`` ones.  Where the ``to`` of
+        a ``Message`` names recipients, all others get ``message.hollow_form`` of it instead."""
         self.deliver: list[Any] = []
         """Tags ready to be handed to the application, in causal order.  A tag that is ``hollow``
         waits its turn like the others, goes to the client, and the application is told nothing:

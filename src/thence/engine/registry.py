@@ -6,12 +6,20 @@ from collections.abc import Iterable
 from typing import Any
 
 from thence.causal.members import Members
-from thence.engine import cbcast, graph, tagged, vector
+from thence.engine import cbcast, fifo, graph, tagged, vector
 from thence.engine.base import EngineOptions, EngineSpec
 from thence.errors import LocalProtocolError
 
 ENGINES: dict[str, EngineSpec] = {
-    spec.name: spec for spec in (tagged.SPEC, vector.SPEC, graph.SPEC, cbcast.SPEC, cbcast.SPEC_E2E)
+    spec.name: spec
+    for spec in (
+        tagged.SPEC,
+        vector.SPEC,
+        graph.SPEC,
+        cbcast.SPEC,
+        cbcast.SPEC_E2E,
+        fifo.SPEC,
+    )
 }
 DEFAULT_ENGINE = tagged.SPEC.name
 

@@ -331,5 +331,5 @@ SPEC = EngineSpec(
     make=make,
     k_stability=True,
     streams=True,
-    multicast=True,
+    reach=("broadcast", "multicast", "unicast"),
 )

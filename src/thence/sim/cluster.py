@@ -26,7 +26,7 @@ from thence.causal.members import Members
 from thence.engine.base import Client, Engine, EngineOptions, EngineSpec
 from thence.engine.effects import Effects
 from thence.engine.reject import Reject
-from thence.message import Message, Phantom, WireMessage, hollow_form
+from thence.message import Directed, Message, Phantom, WireMessage, hollow_form
 from thence.sim.histories import Key
 
 # Requests from client to middleware.
@@ -96,13 +96,13 @@ class Cluster:
         options: EngineOptions | None = None,
         watchers: Iterable[Watcher] = (),
         *,
-        transmit: Callable[[int, WireMessage], None] | None = None,
+        transmit: Callable[[int, WireMessage, Sequence[int] | None], None] | None = None,
         through_codec: bool = False,
         around: Callable[[int, Engine], Engine] | None = None,
     ) -> None:
-        """``transmit`` takes what a node sends, for a network of one's own; without it messages
-        collect in ``in_flight``.  ``through_codec`` turns each into bytes and back.  ``around``
-        puts something around the engine of each slot, such as a meter."""
+        """``transmit`` takes what a node sends, and to whom if not to all, for a network of one's
+        own; without it messages collect in ``in_flight``.  ``through_codec`` turns each into bytes
+        and back.  ``around`` puts something around the engine of each slot, such as a meter."""
         self.spec = spec
         self.options = options or EngineOptions()
         self.members = Members(names)
@@ -194,7 +194,7 @@ class Cluster:
             return False
         kind, tag = queue.popleft()
         # What is not for this node goes its way, and the application hears nothing of it.
-        silent = self._multicast and tag.hollow
+        silent = self._multicast and getattr(tag, "hollow", False)
         if kind == DELIVER:
             self.clients[i].consume(tag)
             for hook in () if silent else self._on_consumed:
@@ -264,6 +264,12 @@ class Cluster:
         self._carry_out(i)
         return busy
 
+    def crashed(self, i: int, crashed: int) -> None:
+        """The middleware of ``i`` learns that another node is gone for good."""
+        engine: Any = self.engines[i]
+        engine.crashed(crashed, self._out)
+        self._carry_out(i)
+
     def _carry_out(self, i: int) -> None:
         """Do what the engine asked for, in the order that engine/effects.py promises."""
         # Most steps have one effect or none: lists that are empty cost a test each.
@@ -271,9 +277,12 @@ class Cluster:
         queue = self.to_client[i]
         if out.send:
             for message in out.send:
+                to = None
+                if type(message) is Directed:
+                    to, message = message.to, message.message
                 for hook in self._on_wired:
                     hook(i, message)
-                self._transmit(i, message if self._wire is None else self._wire(message))
+                self._transmit(i, message if self._wire is None else self._wire(message), to)
             out.send.clear()
         if out.deliver:
             for tag in out.deliver:
@@ -299,14 +308,14 @@ class Cluster:
                     hook(i, reject)
             out.reject.clear()
 
-    def _transmit_in_flight(self, i: int, message: WireMessage) -> None:
-        to: tuple[int, ...] = ()
+    def _transmit_in_flight(self, i: int, message: WireMessage, to: Sequence[int] | None) -> None:
+        whole: tuple[int, ...] = ()
         emptied = message
         if isinstance(message, Message) and message.to:
-            to, emptied = message.to, hollow_form(message)
-        for j in range(self.size):
+            whole, emptied = message.to, hollow_form(message)
+        for j in range(self.size) if to is None else to:
             if j != i:
-                self.in_flight.append((i, j, message if not to or j in to else emptied))
+                self.in_flight.append((i, j, message if not whole or j in whole else emptied))
 
     # For whoever drives the cluster.
 

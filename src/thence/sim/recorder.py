@@ -17,7 +17,16 @@ from typing import Any
 
 from thence.causal.dot import SEQ_BITS, Dot, seq_of, slot_of
 from thence.engine.base import Client, EngineSpec
-from thence.message import Aside, Message, Phantom, StreamDot, VectorMessage, WireMessage
+from thence.message import (
+    Aside,
+    Bundle,
+    Message,
+    Phantom,
+    Stamped,
+    StreamDot,
+    VectorMessage,
+    WireMessage,
+)
 from thence.sim.clock import TimedWatcher
 from thence.sim.cluster import Cluster
 from thence.trace.record import DELIVER, END, PHANTOM, READY, RECEIVE, SAMPLE, SEND, STABLE
@@ -35,6 +44,7 @@ class Recorder(TimedWatcher):
         self._names = names
         self._logs = [writer.log(name) for name in names]
         self._over = spec.tags == "over"
+        self._stamped = spec.stamped
         self._streams = len(names) << SEQ_BITS if spec.streams else 0
         """Packed dots from here on are numbers that a node gave to a stream; 0 without streams."""
         self._double = spec.name.endswith("-e2e")
@@ -49,6 +59,12 @@ class Recorder(TimedWatcher):
     def sent(self, node: int, tag: Any, after: Sequence[Any] | None) -> None:
         if self._over:
             return
+        now_us = self.clock.now_us
+        to = [self._names[slot] for slot in getattr(tag, "to", ())] or None
+        if self._stamped:
+            # What goes out for it, and when, the engine has yet to say.
+            self._logs[node].append(SEND, now_us, self._dot(tag), to=to)
+            return
         if tag.predecessors is not None:
             size = metadata_bytes(_message_of(tag))
             context = [self._by_number(tag, packed) for packed in tag.predecessors]
@@ -59,8 +75,6 @@ class Recorder(TimedWatcher):
             size = metadata_bytes(VectorMessage(tag.origin, tag.vector, b"", second))
             context = self._context(node, tag.origin, tag.seq)
         stream = getattr(tag, "stream", "") or None
-        now_us = self.clock.now_us
-        to = [self._names[slot] for slot in getattr(tag, "to", ())] or None
         self._logs[node].append(SEND, now_us, self._dot(tag), context, size, stream, to=to)
 
     def wired(self, node: int, message: WireMessage) -> None:
@@ -95,6 +109,12 @@ class Recorder(TimedWatcher):
                 key = self._stream_dot(StreamDot(message.origin, message.stream, message.seq))
         elif isinstance(message, VectorMessage):
             key = message.origin << SEQ_BITS | message.vector[message.origin]
+        elif isinstance(message, Stamped):
+            key = message.origin << SEQ_BITS | message.seq
+        elif isinstance(message, Bundle):
+            for each in message.messages:
+                self.arriving(node, peer, each)
+            return
         else:
             return
         seen = self._seen[node]

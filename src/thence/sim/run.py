@@ -23,6 +23,7 @@ from thence.sim.cluster import Cluster, Watcher
 from thence.sim.meter import Meter
 from thence.sim.names import node_names
 from thence.sim.network import Network, NetworkOptions, matrix_text
+from thence.sim.orders import OrderOracle
 from thence.sim.workload import Workload, WorkloadOptions
 from thence.trace.record import NAME_CHARS_MAX, RunInfo
 from thence.trace.writer import RunWriter
@@ -80,6 +81,10 @@ class SimulationOptions(msgspec.Struct, frozen=True):
         if self.workload.passive > self.nodes:
             raise UnusableInputError(
                 f"passive {self.workload.passive}: expected at most the {self.nodes} nodes"
+            )
+        if spec.fifo_links and not self.network.fifo:
+            raise UnusableInputError(
+                f"engine {self.engine!r} needs links that keep the order of sending (--fifo)"
             )
         self.workload.check()
         self.network.check(self.names)
@@ -250,7 +255,11 @@ class _Run:
         self.workload = Workload(options.workload, f"{options.seed}/workload")
         self.count = _Count()
         self.recent = _Recent(options.nodes) if options.workload.streams else None
-        self.oracle = Oracle(spec, names, options.engine_options, options.command())
+        self.oracle: Oracle | OrderOracle
+        if spec.stamped:
+            self.oracle = OrderOracle(spec, names, options.command())
+        else:
+            self.oracle = Oracle(spec, names, options.engine_options, options.command())
         self.checked = check
         self.recorder = None
         mine: list[Watcher] = [self.count]
@@ -286,7 +295,7 @@ class _Run:
         self.middleware_planned = [False] * size
         self.flush_planned = [False] * size
         self.active_us = [0] * size
-        self.expected = sum(self.left) * (size - 1)
+        self.expected = sum(self.left) * (size - 1 + spec.own)
         self.payload = b"." * options.workload.payload_bytes
         self.flush_us = int(options.workload.flush_ms * 1000)
         self.phantom_us = int(options.workload.phantom_ms * 1000)
@@ -412,10 +421,11 @@ class _Run:
 
     # The network and the trace.
 
-    def _transmit(self, i: int, message: WireMessage) -> None:
+    def _transmit(self, i: int, message: WireMessage, to: Sequence[int] | None) -> None:
         at, arrive = self.clock.at, self._arrive
         for t_us, j in self.network.arrivals(i, self.clock.now_us, self.options.nodes):
-            at(t_us, arrive, (i, j, message))
+            if to is None or j in to:
+                at(t_us, arrive, (i, j, message))
 
     def _sample(self, _: None) -> None:
         self._take_sample()

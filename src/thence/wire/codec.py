@@ -7,6 +7,9 @@
     [3, origin, [count, ...], payload, []]                          VectorMessage
     [3, origin, [count, ...], payload, [count, ...]]                VectorMessage, two vectors
     [4, origin, seq, [payload, ...]]                                Chain, in batches only
+    [5, origin, seq, [number, ...], payload, [slot, ...]]           Stamped
+    [6, origin, kind, [number, ...]]                                Control
+    [7, [[5, ...], ...]]                                            Bundle
 
 A dot in a context travels as it is in memory, packed into one integer of up to nine bytes: pairs of
 small numbers are about three bytes shorter, and cost several times the work of all the rest
@@ -26,16 +29,26 @@ from typing import Final
 import msgspec
 
 from thence.errors import WireError
-from thence.message import Chain, Message, Phantom, VectorMessage, WireMessage
+from thence.message import (
+    Bundle,
+    Chain,
+    Control,
+    Message,
+    Phantom,
+    Stamped,
+    VectorMessage,
+    WireMessage,
+)
 
 BATCH_MESSAGES_MAX: Final = 65_535
 """In one batch: its length has two bytes."""
 
-BatchItem = Message | VectorMessage | Chain
+Plain = Message | VectorMessage | Stamped | Control | Bundle
+BatchItem = Plain | Chain
 """What a batch is made of."""
 
-_decoder = msgspec.msgpack.Decoder(Message | Phantom | VectorMessage)
-_batch_decoder = msgspec.msgpack.Decoder(list[Message | VectorMessage | Chain])
+_decoder = msgspec.msgpack.Decoder(Plain | Phantom)
+_batch_decoder = msgspec.msgpack.Decoder(list[Plain | Chain])
 _encoder = msgspec.msgpack.Encoder()
 _ARRAY: Final = struct.Struct(">BH")
 _ARRAY_16: Final = 0xDC
@@ -67,9 +80,9 @@ def decode_batch(data: bytes | memoryview) -> list[BatchItem]:
     return items
 
 
-def messages_of(items: Iterable[BatchItem]) -> list[Message | VectorMessage]:
+def messages_of(items: Iterable[BatchItem]) -> list[Plain]:
     """The messages of a batch, one by one."""
-    messages: list[Message | VectorMessage] = []
+    messages: list[Plain] = []
     for item in items:
         if type(item) is Chain:
             messages += item.messages()
@@ -84,4 +97,11 @@ def metadata_bytes(message: WireMessage) -> int:
         message = Message(message.origin, message.seq, message.context, b"", message.aside)
     elif isinstance(message, VectorMessage):
         message = VectorMessage(message.origin, message.vector, b"", message.application)
+    elif isinstance(message, Stamped):
+        message = Stamped(message.origin, message.seq, message.stamp, b"", message.to)
+    elif isinstance(message, Bundle):
+        # Payloads that come along belong to other messages: they are the price of this one.
+        last = message.messages[-1]
+        bare = Stamped(last.origin, last.seq, last.stamp, b"", last.to)
+        message = Bundle((*message.messages[:-1], bare))
     return len(_encoder.encode(message))

@@ -1,0 +1,55 @@
+"""Real groups of engines that order by stamps: messages for some members only, credit, traces."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+from tests.client.meshes import deliveries, each_scheme, mesh, run
+from thence.config import FlowConfig, TraceConfig
+from thence.trace.check import check_paths
+
+NAMES = "abc"
+
+
+@each_scheme
+def test_messages_for_one_some_and_all_come_in_the_order_of_sending(scheme: str, tmp_path: Path):
+    flow = FlowConfig(credit_messages=4)
+    trace = TraceConfig(folder=str(tmp_path))
+
+    async def main() -> None:
+        async with mesh(NAMES, scheme, engine="fifo", flow=flow, trace=trace) as groups:
+            a, b, c = groups
+            for_b, for_c = [], []
+            taking = asyncio.gather(deliveries(b, 40), deliveries(c, 30))
+            for number in range(50):
+                payload = b"%d" % number
+                if number % 5 < 2:
+                    await a.send(payload, ["b"])
+                elif number % 5 == 2:
+                    await a.send(payload, ["c"])
+                else:
+                    await a.broadcast(payload)
+                for_b += [] if number % 5 == 2 else [payload]
+                for_c += [] if number % 5 < 2 else [payload]
+            assert await taking == [for_b, for_c]
+            assert await a.drain()
+
+    run(main())
+    assert check_paths([tmp_path]).ok
+
+
+def test_one_that_gets_nothing_for_long_is_not_waited_for():
+    flow = FlowConfig(credit_messages=4, outbox_messages_max=8)
+
+    async def main() -> None:
+        async with mesh(NAMES, engine="fifo", flow=flow) as groups:
+            a, b, c = groups
+            taking = asyncio.create_task(deliveries(b, 100))
+            for _ in range(100):
+                await a.send(b"x", ["b"])
+            await a.send(b"last", ["c"])
+            assert await taking == [b"x"] * 100
+            assert await deliveries(c, 1) == [b"last"]
+
+    run(main())

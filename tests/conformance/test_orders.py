@@ -1,0 +1,35 @@
+"""Every engine of the table through the same random executions: each keeps exactly the order that
+its line in the table states, and is seen not to keep the next stronger one."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.seeds import seeds
+from thence.engine.registry import ENGINES
+from thence.sim.order_walk import order_plan, order_walk
+from thence.sim.orders import STRONGER
+
+each_engine = pytest.mark.parametrize("name", ENGINES)
+SEEDS_MAX = 3000
+
+
+@each_engine
+def test_applications_see_the_order_that_is_stated(name: str):
+    spec = ENGINES[name]
+    for seed in seeds(300):
+        orders = order_walk(spec, order_plan(spec, seed))
+        assert orders.violations(spec.guarantee) == [], f"seed {seed}"
+        assert orders.missing() == [], f"seed {seed}"
+
+
+@pytest.mark.parametrize(
+    ("name", "stronger"),
+    [(name, each) for name, spec in ENGINES.items() for each in STRONGER[spec.guarantee]],
+)
+def test_an_execution_shows_that_it_gives_no_more(name: str, stronger: str):
+    spec = ENGINES[name]
+    assert any(
+        order_walk(spec, order_plan(spec, seed)).violations(stronger)  # type: ignore[arg-type]
+        for seed in range(SEEDS_MAX)
+    )

@@ -6,7 +6,10 @@ import asyncio
 from pathlib import Path
 
 from tests.client.meshes import deliveries, each_scheme, mesh, run
+from thence.client.exchange import Exchange
+from thence.client.stamped import StampedCredit
 from thence.config import FlowConfig, TraceConfig
+from thence.message import Chain, Stamped
 from thence.trace.check import check_paths
 
 NAMES = "abc"
@@ -53,3 +56,14 @@ def test_one_that_gets_nothing_for_long_is_not_waited_for():
             assert await deliveries(c, 1) == [b"last"]
 
     run(main())
+
+
+def test_chains_that_an_engine_refuses_take_a_place_for_each_payload():
+    exchange = Exchange(NAMES, 0, FlowConfig(), [0, 0, 0], 1, [], gaps=True)
+    credit = StampedCredit(exchange)
+    good = Stamped(1, 1, (1,), b"good")
+    exchange.hold(1, b"good")
+    chain = Chain(1, 2, [b"x", b"y"])
+    credit.arrived(1, [chain, good, chain], [0, 1, 3, 4])
+    credit.taken(good)
+    assert exchange.flows[1].held == 0

@@ -11,7 +11,7 @@ from collections.abc import Collection, Sequence
 from typing import Any
 
 from thence.client.exchange import Exchange
-from thence.message import Bundle, Control, Stamped
+from thence.message import Bundle, Chain, Control, Stamped
 from thence.wire import codec
 
 
@@ -28,8 +28,14 @@ class StampedCredit:
     ) -> None:
         """The engine took these of a peer, but for those in the places ``refused``, which are given
         back already."""
-        for at, item in enumerate(items):
-            if at in refused:
+        following = 0
+        for item in items:
+            place = following
+            if isinstance(item, Chain):  # it has a place for each payload, and is refused
+                following += len(item)
+                continue
+            following += 1
+            if place in refused:
                 continue
             assert isinstance(item, Stamped | Bundle | Control), "the engine refuses others"
             if isinstance(item, Control):

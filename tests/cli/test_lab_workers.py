@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from tests.chaos.networks import Islands, why_not
-from tests.lab.crews import WorkerProcess, running, secret_file, until
+from tests.lab.crews import WorkerProcess, own_experiment, running, secret_file, until
 from tests.lab.crews import workers as started
 from thence.cli.main import main
 from thence.lab.processes import free_ports
@@ -24,11 +24,11 @@ FILE = """
 [variants.v]
 engine = "tagged"
 form = "installed"
-[experiments.far]
+[experiments.{name}]
 variants = ["v"]
-settings = [{ nodes = 3, interval_ms = 2 }]
-latency = { mean_ms = 2 }
-messages = 10
+settings = [{{ nodes = 3, interval_ms = 2 }}]
+latency = {{ mean_ms = 2 }}
+messages = {messages}
 phantom_ms = 20
 """
 PORT = 7070
@@ -37,9 +37,14 @@ Capture = pytest.CaptureFixture[str]
 
 
 @pytest.fixture
-def file(tmp_path: Path) -> Path:
+def experiment() -> str:
+    return own_experiment()
+
+
+@pytest.fixture
+def file(tmp_path: Path, experiment: str) -> Path:
     path = tmp_path / "mine.toml"
-    path.write_text(FILE)
+    path.write_text(FILE.format(name=experiment, messages=10))
     return path
 
 
@@ -70,12 +75,12 @@ def test_a_lab_on_two_workers_is_checked_measured_and_drawn(
 
 
 def test_a_lab_whose_worker_is_killed_fails_with_a_sentence_and_the_same_command_goes_on(
-    file: Path, tmp_path: Path, capsys: Capture, monkeypatch: pytest.MonkeyPatch
+    file: Path, experiment: str, tmp_path: Path, capsys: Capture, monkeypatch: pytest.MonkeyPatch
 ):
     monkeypatch.setattr(
         "thence.cli.lab.check.check_spark", lambda paths, *_: (check_paths(paths), 0)
     )
-    file.write_text(FILE.replace("messages = 10", "messages = 300"))
+    file.write_text(FILE.format(name=experiment, messages=300))
     out = tmp_path / "lab"
     (port,) = free_ports(1)
     address = f"127.0.0.1:{port}"
@@ -84,7 +89,7 @@ def test_a_lab_whose_worker_is_killed_fails_with_a_sentence_and_the_same_command
     with started(address, ["w1", "w2"]) as workers:
 
         def strike() -> None:
-            until(lambda: len(running("far-v-")) == 3)
+            until(lambda: len(running(f"{experiment}-v-")) == 3)
             workers["w2"].kill()
 
         thread = threading.Thread(target=strike)
@@ -92,8 +97,8 @@ def test_a_lab_whose_worker_is_killed_fails_with_a_sentence_and_the_same_command
         assert main([*words, "--wait-s", "3"]) == 2
         thread.join()
         said = capsys.readouterr().err.splitlines()
-        assert "worker w2 is gone in the middle of far-v-" in said[1]
-        assert said[2].startswith("thence: run far-v-")
+        assert f"worker w2 is gone in the middle of {experiment}-v-" in said[1]
+        assert said[2].startswith(f"thence: run {experiment}-v-")
         assert "failed: 1 of 2 workers are there after 3 s" in said[2]
         assert said[2].endswith("; the same command goes on with it")
         workers["again"] = WorkerProcess(address, "w2")
@@ -154,13 +159,13 @@ def test_coordinator_and_workers_on_machines_of_their_own(machines: Machines):
 
 @pytest.mark.soak  # a worker that is cut off is missed after 20 s
 def test_a_machine_that_is_cut_off_fails_the_run_and_the_lab_goes_on_when_it_is_back(
-    machines: Machines, file: Path
+    machines: Machines, file: Path, experiment: str
 ):
-    file.write_text(FILE.replace("messages = 10", "messages = 1000"))
+    file.write_text(FILE.format(name=experiment, messages=1000))
     crew = [machines.start(name) for name in machines.names]
 
     def strike() -> None:
-        until(lambda: len(running("far-v-")) == 3)
+        until(lambda: len(running(f"{experiment}-v-")) == 3)
         machines.islands.partition("w2", cut=True)
 
     thread = threading.Thread(target=strike)
@@ -175,7 +180,7 @@ def test_a_machine_that_is_cut_off_fails_the_run_and_the_lab_goes_on_when_it_is_
         for worker in crew:
             worker.kill()
     assert failed.returncode == 2
-    assert "worker w2 is gone in the middle of far-v-" in failed.stderr
+    assert f"worker w2 is gone in the middle of {experiment}-v-" in failed.stderr
     assert "2 of 3 workers are there" in failed.stderr
     assert done.returncode == 0, done.stderr
     assert [code for code, _ in ends] == [0, 0, 0]

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
+import os
 import socket
 import subprocess
 import sys
@@ -30,6 +32,13 @@ SECRET = b"known to the lab"
 END_S = 30.0
 
 M = TypeVar("M", bound=Message)
+
+_numbers = itertools.count()
+
+
+def own_experiment() -> str:
+    """A name no other test has: what is ``running`` under it is of this test alone."""
+    return f"far{os.getpid()}x{next(_numbers)}"
 
 
 def secret_file(folder: Path, secret: bytes = SECRET) -> Path:

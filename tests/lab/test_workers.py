@@ -14,7 +14,16 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from tests.lab.crews import SECRET, Stranger, WorkerProcess, hostile, running, secret_file, until
+from tests.lab.crews import (
+    SECRET,
+    Stranger,
+    WorkerProcess,
+    hostile,
+    own_experiment,
+    running,
+    secret_file,
+    until,
+)
 from tests.lab.crews import workers as started
 from thence.errors import ThenceError, UnusableInputError
 from thence.lab import assignment, door, worker_link
@@ -42,8 +51,6 @@ PLAN = RunPlan(
     experiment="far", variant=TAGGED, nodes=3, messages=10, interval_ms=2.0,
     latency=Latency(mean_ms=2.0), slow=Slow(), phantom_ms=20.0,
 )  # fmt: skip
-LONG = msgspec.structs.replace(PLAN, messages=100_000)
-
 Said = list[str]
 
 
@@ -61,25 +68,36 @@ def coordinator(said: Said) -> Iterator[Coordinator]:
 
 
 @pytest.fixture
+def plan() -> RunPlan:
+    return msgspec.structs.replace(PLAN, experiment=own_experiment())
+
+
+@pytest.fixture
+def long(plan: RunPlan) -> RunPlan:
+    """It does not end before it is ended."""
+    return msgspec.structs.replace(plan, messages=100_000)
+
+
+@pytest.fixture
 def flags(tmp_path: Path) -> list[str]:
     return ["--secret-file", str(secret_file(tmp_path))]
 
 
 def test_runs_on_two_workers_pass_the_check_and_the_workers_go_home(
-    tmp_path: Path, said: Said, flags: list[str]
+    tmp_path: Path, plan: RunPlan, said: Said, flags: list[str]
 ):
     options = WorkersOptions(listen="127.0.0.1:0", workers=2, wait_s=20.0, secret=SECRET)
-    second = msgspec.structs.replace(PLAN, seed=2, stability=False)
+    second = msgspec.structs.replace(plan, seed=2, stability=False)
     told: list[tuple[str, int, int]] = []
     with (
         Coordinator(options, said.append) as coordinator,
         started(coordinator.door.address, ["w1", "w2"], *flags) as workers,
     ):
-        for plan in (PLAN, second):
-            coordinator.run(plan, tmp_path / plan.name, lambda *each: told.append(each))
+        for each in (plan, second):
+            coordinator.run(each, tmp_path / each.name, lambda *news: told.append(news))
         coordinator.close(True)
         ends = [worker.end() for worker in workers.values()]
-    folders = [tmp_path / plan.name for plan in (PLAN, second)]
+    folders = [tmp_path / each.name for each in (plan, second)]
     report = check_paths(folders)
     assert report.ok
     assert report.runs == 2
@@ -92,15 +110,15 @@ def test_runs_on_two_workers_pass_the_check_and_the_workers_go_home(
     assert sorted(path.name for path in folders[0].iterdir()) == [
         "a-000000.parquet", "b-000000.parquet", "c-000000.parquet", "run.closed", "run.json",
     ]  # fmt: skip
-    assert ("deliveries", PLAN.deliveries, PLAN.deliveries) in told
+    assert ("deliveries", plan.deliveries, plan.deliveries) in told
     assert not said
-    assert not running(PLAN.name)
+    assert not running(plan.name)
 
 
 def test_a_worker_that_is_killed_fails_the_run_by_name_and_its_return_lets_it_be_tried_again(
-    tmp_path: Path, coordinator: Coordinator, said: Said, flags: list[str]
+    tmp_path: Path, plan: RunPlan, coordinator: Coordinator, said: Said, flags: list[str]
 ):
-    plan = msgspec.structs.replace(PLAN, messages=400)
+    plan = msgspec.structs.replace(plan, messages=400)
     with started(coordinator.door.address, ["w1", "w2"], *flags) as workers:
 
         def strike() -> None:
@@ -119,12 +137,12 @@ def test_a_worker_that_is_killed_fails_the_run_by_name_and_its_return_lets_it_be
 
 
 def test_nodes_of_a_worker_that_is_killed_end_too(
-    tmp_path: Path, coordinator: Coordinator, said: Said, flags: list[str]
+    tmp_path: Path, long: RunPlan, coordinator: Coordinator, said: Said, flags: list[str]
 ):
     with started(coordinator.door.address, ["w1", "w2"], *flags) as workers:
 
         def strike() -> None:
-            until(lambda: len(running(LONG.name)) == LONG.nodes)
+            until(lambda: len(running(long.name)) == long.nodes)
             for worker in workers.values():
                 worker.kill()
 
@@ -133,16 +151,16 @@ def test_nodes_of_a_worker_that_is_killed_end_too(
         until(lambda: len(coordinator.door.workers) == 2)
         coordinator._options = msgspec.structs.replace(coordinator._options, wait_s=0.5)
         with pytest.raises(ThenceError, match=r"0 of 2 workers are there after 0\.5 s"):
-            coordinator.run(LONG, tmp_path / "run", None)
+            coordinator.run(long, tmp_path / "run", None)
         thread.join()
     assert len(said) == 1
     assert not (tmp_path / "run" / "run.closed").exists()
-    until(lambda: not running(LONG.name))
+    until(lambda: not running(long.name))
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_a_worker_that_is_interrupted_ends_its_nodes_first(
-    number: int, tmp_path: Path, said: Said, flags: list[str]
+    number: int, tmp_path: Path, long: RunPlan, said: Said, flags: list[str]
 ):
     options = WorkersOptions(listen="127.0.0.1:0", workers=1, wait_s=20.0, secret=SECRET)
     with (
@@ -153,17 +171,17 @@ def test_a_worker_that_is_interrupted_ends_its_nodes_first(
         ends: list[tuple[int, str]] = []
 
         def strike() -> None:
-            until(lambda: len(running(LONG.name)) == LONG.nodes)
+            until(lambda: len(running(long.name)) == long.nodes)
             workers["w1"].process.send_signal(number)
             ends.append(workers["w1"].end())
-            left.extend(running(LONG.name))
+            left.extend(running(long.name))
 
         until(lambda: coordinator.door.workers)
         coordinator._options = msgspec.structs.replace(options, wait_s=0.5)
         thread = threading.Thread(target=strike)
         thread.start()
         with pytest.raises(ThenceError, match="0 of 1 workers are there"):
-            coordinator.run(LONG, tmp_path / "run", None)
+            coordinator.run(long, tmp_path / "run", None)
         thread.join()
     ((code, text),) = ends
     assert code == 130
@@ -172,7 +190,7 @@ def test_a_worker_that_is_interrupted_ends_its_nodes_first(
 
 
 def test_a_worker_that_loses_the_coordinator_ends_its_nodes_and_comes_again(
-    tmp_path: Path, flags: list[str], said: Said
+    tmp_path: Path, long: RunPlan, flags: list[str], said: Said
 ):
     options = WorkersOptions(listen="127.0.0.1:0", workers=1, wait_s=20.0, secret=SECRET)
     with Coordinator(options, said.append) as first:
@@ -180,7 +198,7 @@ def test_a_worker_that_loses_the_coordinator_ends_its_nodes_and_comes_again(
         with started(address, ["w1"], *flags) as workers:
 
             def strike() -> None:
-                until(lambda: len(running(LONG.name)) >= 1)
+                until(lambda: len(running(long.name)) >= 1)
                 # The coordinator's machine is gone: no goodbye.
                 first._caller.call(lambda: [each.link._writer.transport.abort()
                                             for each in first.door.workers.values()])  # fmt: skip
@@ -191,9 +209,9 @@ def test_a_worker_that_loses_the_coordinator_ends_its_nodes_and_comes_again(
             until(lambda: first.door.workers)
             first._options = msgspec.structs.replace(options, wait_s=0.5)
             with pytest.raises(ThenceError, match="0 of 1 workers"):
-                first.run(LONG, tmp_path / "run", None)
+                first.run(long, tmp_path / "run", None)
             thread.join()
-            until(lambda: not running(LONG.name))
+            until(lambda: not running(long.name))
             again = msgspec.structs.replace(options, listen=address)
             with Coordinator(again, said.append) as second:
                 second.run(PLAN, tmp_path / "again", None)

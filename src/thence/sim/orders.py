@@ -12,6 +12,9 @@ integers, a bit for each message in the order of sending.
 A message happened before another if the other's sender had sent or taken it, or something after it.
 Own messages count as taken when they are sent for ``causal``, and for ``total`` when the engine
 gives them back (``EngineSpec.own``).
+
+Where nodes crash, ``total`` is about the survivors, unless one asks for more (``uniform``): a node
+that takes a message before it knows that others have it may take it to its grave.
 """
 
 from __future__ import annotations
@@ -90,15 +93,18 @@ class Orders(Watcher):
 
     # What it was.
 
-    def violations(self, guarantee: Guarantee) -> list[str]:
-        """How the execution breaks this guarantee, for people; empty: it does not."""
+    def violations(self, guarantee: Guarantee, *, uniform: bool = False) -> list[str]:
+        """How the execution breaks this guarantee, for people; empty: it does not.
+
+        ``uniform``: what crashed nodes took before is part of the one order, too.
+        """
         found = list(self.mistakes)
         if guarantee == "fifo":
             found += self._out_of_order()
         if guarantee in ("causal", "causal-total"):
             found += self._before_their_causes()
         if guarantee in ("total", "causal-total"):
-            found += self._in_two_orders()
+            found += self._in_two_orders(uniform)
         return found
 
     def missing(self) -> list[str]:
@@ -150,10 +156,12 @@ class Orders(Watcher):
                 seen |= 1 << number
         return found
 
-    def _in_two_orders(self) -> list[str]:
+    def _in_two_orders(self, uniform: bool) -> list[str]:
         """There must be one order that all sequences are part of: their union has no cycle."""
         after: dict[int, set[int]] = {}
-        for sequence in self.sequences:
+        for node, sequence in enumerate(self.sequences):
+            if self.crashed >> node & 1 and not uniform:
+                continue
             for one, other in pairwise(sequence):
                 after.setdefault(other, set()).add(one)
         try:

@@ -1,0 +1,132 @@
+"""``sequencer``: a coordinator gives every message its number (Garg, 003, 12.3.1).
+
+Theory of operation
+    A message goes to the coordinator, which gives it the next number and sends it to all others;
+    the sender, who has it, gets only its number.  Everybody delivers by number.  N messages per
+    broadcast, N - 1 if the coordinator is the sender.  How far each has the list travels with its
+    messages; a member that sends nothing says so once for many (``ACK_MESSAGES``).
+
+    The coordinator is the member in the lowest slot that is there.  When any member crashes the
+    survivors agree on the list so far (engine/numbered.py), and send messages that are not in it
+    to the coordinator of the new epoch.
+
+Invariants
+    ``numbered.py`` has those of the list.  The coordinator takes the messages of each sender in
+    the order of sending, hence the order is causal.
+
+Differences from the source
+    Links need not be FIFO: messages between two members are numbered (engine/total.py).  The source
+    does not survive crashes.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+
+from thence.causal.members import Members
+from thence.engine.base import EngineOptions, EngineSpec
+from thence.engine.effects import Effects
+from thence.engine.numbered import HAVE, ORDER, ORDERED, NumberedEngine
+from thence.engine.plain import PlainTag
+from thence.engine.reject import BAD_SEQ, NOT_A_MEMBER, TOO_FAR_AHEAD, Reject
+from thence.engine.total import Report, TotalClient
+from thence.message import Control, Stamped
+
+REQUEST = 2
+"""Role of a Stamped for the coordinator: how far its sender has the list."""
+
+
+class SequencerEngine(NumberedEngine):
+    """The middleware; every node can be the coordinator."""
+
+    ROLES = {ORDER: 2, REQUEST: 1}
+    KINDS = {ORDERED: 3, HAVE: 1}
+
+    def __init__(self, members: Members, slot: int, options: EngineOptions) -> None:
+        super().__init__(members, slot, options)
+        self._asked = 0
+        """The last own message that was submitted."""
+        self._requests: deque[PlainTag] = deque()
+        """At the coordinator: what has no number yet."""
+
+    @property
+    def _coordinator(self) -> int:
+        return min(self._slot, *self._others) if self._others else self._slot
+
+    def _listeners(self) -> list[int]:
+        return [] if self._coordinator == self._slot else [self._coordinator]
+
+    def _go(self, out: Effects) -> None:
+        if self._coordinator == self._slot:
+            self._submit_to_self()
+            self._forget(min([self._have, *(self._haves[peer] for peer in self._others)]))
+            while self._requests and self._may_number:
+                self._next(self._requests.popleft(), out)
+            return
+        if self._have < self._top:
+            return  # what is missing may have own messages in it
+        first = self._placed[self._slot] + 1
+        for seq in range(max(first, self._asked + 1), min(self._seq, first + self._limit - 1) + 1):
+            self._asked, self._said = seq, self._have
+            tag = self._mine[seq]
+            self._stamped([self._coordinator], REQUEST, tag, (self._have,), out)
+        self._acknowledge(out)
+
+    def _submit_to_self(self) -> None:
+        if self._have == self._top:
+            for seq in range(max(self._placed[self._slot], self._asked) + 1, self._seq + 1):
+                self._asked = seq
+                self._requests.append(self._mine[seq])
+
+    def _next(self, tag: PlainTag, out: Effects) -> None:
+        if tag.seq == self._placed[tag.origin] + 1:
+            self._number(tag, out)
+        else:
+            detail = f"message {tag.seq} while {self._placed[tag.origin]} was the last"
+            out.reject.append(Reject(tag.origin, BAD_SEQ, detail))
+
+    def _take(self, peer: int, message: Stamped | Control, out: Effects) -> None:
+        if isinstance(message, Control) and message.kind == HAVE:
+            self._know(peer, message.stamp[2])
+        elif isinstance(message, Control) or message.stamp[2] == ORDER:
+            self._take_order(peer, message, out)
+        elif self._coordinator != self._slot or message.origin != peer:
+            out.reject.append(Reject(peer, NOT_A_MEMBER, f"{peer} submits {message.origin} here"))
+        elif len(self._requests) > self._limit * len(self._haves):
+            out.reject.append(Reject(peer, TOO_FAR_AHEAD, "too many messages without a number"))
+        else:
+            self._know(peer, message.stamp[3])
+            self._requests.append(PlainTag(peer, message.seq, message.payload))
+        self._go(out)
+
+    def _begin(self, reports: dict[int, Report], out: Effects) -> None:
+        self._asked = 0
+        self._requests.clear()
+        super()._begin(reports, out)
+
+    def words(self) -> int:
+        """Also the dots of what has no number yet."""
+        return super().words() + 2 * len(self._requests)
+
+
+def make(
+    members: Members, slot: int, options: EngineOptions
+) -> tuple[TotalClient, SequencerEngine]:
+    """Both processes of one node."""
+    engine = SequencerEngine(members, slot, options)
+    return TotalClient(members, slot, engine, some=False), engine
+
+
+SPEC = EngineSpec(
+    name="sequencer",
+    summary="a coordinator numbers all messages: everybody takes them in one, causal, order",
+    guarantee="causal-total",
+    tags="none",
+    stability=False,
+    phantoms=False,
+    make=make,
+    stamped=True,
+    relays=True,
+    own=True,
+    survives="reliable",
+)

@@ -131,6 +131,9 @@ class OrderWalk:
     def _network(self, index: int) -> None:
         flights = self.cluster.in_flight
         i, j, _ = flights[index]
+        if j not in self.live:
+            flights.pop(index)  # sent by one who has not learned of the crash
+            return
         if self.options.fifo:
             index = next(at for at, each in enumerate(flights) if each[:2] == (i, j))
         if self.duplicates and self.rng.random() < self.options.duplicate:
@@ -148,7 +151,7 @@ class OrderWalk:
         flights = []
         for flight in cluster.in_flight:
             i, j, _ = flight
-            if j == node:
+            if j not in self.live:
                 continue
             if i == node:
                 if kept[j] < 1 and rng.random() > kept[j]:

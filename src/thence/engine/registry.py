@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from thence.causal.members import Members
-from thence.engine import cbcast, fifo, graph, sequencer, tagged, vector
+from thence.engine import cbcast, fifo, graph, sequencer, tagged, token, vector
 from thence.engine.base import EngineOptions, EngineSpec
 from thence.errors import LocalProtocolError
 
@@ -20,6 +20,7 @@ ENGINES: dict[str, EngineSpec] = {
         cbcast.SPEC_E2E,
         fifo.SPEC,
         sequencer.SPEC,
+        token.SPEC,
     )
 }
 DEFAULT_ENGINE = tagged.SPEC.name

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from thence.causal.members import Members
-from thence.engine import cbcast, fifo, graph, sequencer, tagged, token, vector
+from thence.engine import cbcast, fifo, graph, lamport, sequencer, tagged, token, vector
 from thence.engine.base import EngineOptions, EngineSpec
 from thence.errors import LocalProtocolError
 
@@ -21,6 +21,7 @@ ENGINES: dict[str, EngineSpec] = {
         fifo.SPEC,
         sequencer.SPEC,
         token.SPEC,
+        lamport.SPEC,
     )
 }
 DEFAULT_ENGINE = tagged.SPEC.name

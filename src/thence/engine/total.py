@@ -126,6 +126,10 @@ class TotalEngine:
         """A message of this epoch, in the order of its link."""
         raise NotImplementedError
 
+    def _is_full(self, peer: int, message: Stamped) -> bool:
+        """Whether this peer has to offer the message again later."""
+        return False
+
     def _tell(self, peer: int, out: Effects) -> tuple[int, ...]:
         """Send ``peer`` what it may lack, as TOLD; the numbers of the report for it."""
         raise NotImplementedError
@@ -224,6 +228,8 @@ class TotalEngine:
         if link > received + self._limit:
             detail = f"number {link} of the link from {peer} while {received} came"
             return Reject(peer, TOO_FAR_AHEAD, detail, True)
+        if isinstance(message, Stamped) and self._is_full(peer, message):
+            return Reject(peer, TOO_FAR_AHEAD, f"too much of slot {peer} waits here", True)
         if message.stamp[1] >= len(self._sent):
             return Reject(peer, BAD_CONTEXT, f"epoch {message.stamp[1]}: more than can crash")
         if len(self._early) + len(self._told[peer]) > KEPT_PER_LIMIT * self._limit * len(self._sent):

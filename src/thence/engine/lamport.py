@@ -77,6 +77,7 @@ class LamportEngine(TotalEngine):
 
     def _go(self, out: Effects) -> None:
         me = self._slot
+        self._deliver_first(out)
         while self._came[me] < self._seq and len(self._missing) < self._limit:
             self._time += 1
             tag = self._mine[self._came[me] + 1]
@@ -86,7 +87,6 @@ class LamportEngine(TotalEngine):
                 self._stamped(self._others, MESSAGE, tag, (self._time,), out)
             else:
                 self._deliver_first(out)
-        self._deliver_first(out)
 
     def _enqueue(self, time: int, tag: PlainTag) -> None:
         dot = pack(tag.origin, tag.seq)
@@ -94,10 +94,11 @@ class LamportEngine(TotalEngine):
         self._tags[dot] = tag
         self._came[tag.origin], self._times[tag.origin] = tag.seq, time
 
-    def _is_full(self, peer: int, message: Stamped) -> bool:
+    def _is_full(self, peer: int, message: Stamped | Control) -> bool:
         """Its messages wait for the release of an earlier one of somebody else.  They cannot be in
         the way of that: whose release is missing has released nothing that waits here."""
-        return self._released[peer] - self._placed[peer] >= self._limit
+        is_new = isinstance(message, Stamped) and message.stamp[1:3] == (self._epoch, MESSAGE)
+        return is_new and self._released[peer] - self._placed[peer] >= self._limit
 
     def _deliver_first(self, out: Effects) -> None:
         """Release and deliver from the head of the queue as far as possible."""
@@ -137,7 +138,7 @@ class LamportEngine(TotalEngine):
             out.reject.append(Reject(peer, BAD_SEQ, f"message {seq} of slot {peer} is not queued"))
             return
         self._released[peer] = seq
-        self._deliver_first(out)
+        self._go(out)
 
     def _take_message(self, peer: int, message: Stamped, out: Effects) -> None:
         seq, time = message.seq, message.stamp[3]

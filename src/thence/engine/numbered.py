@@ -63,9 +63,9 @@ class NumberedEngine(TotalEngine):
         """Who has to know how far this node has the list."""
         raise NotImplementedError
 
-    @property
     def _may_number(self) -> bool:
         """Whether there is room to give one more number, and nothing before it is missing."""
+        self._forget(min([self._have, *(self._haves[peer] for peer in self._others)]))
         return self._top == self._have < self._floor + self._limit
 
     def _number(self, tag: PlainTag, out: Effects) -> None:

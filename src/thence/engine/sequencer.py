@@ -58,25 +58,24 @@ class SequencerEngine(NumberedEngine):
 
     def _go(self, out: Effects) -> None:
         if self._coordinator == self._slot:
-            self._submit_to_self()
-            self._forget(min([self._have, *(self._haves[peer] for peer in self._others)]))
-            while self._requests and self._may_number:
+            self._requests.extend(self._due())
+            while self._may_number() and self._requests:
                 self._next(self._requests.popleft(), out)
+                self._requests.extend(self._due())
             return
-        if self._have < self._top:
-            return  # what is missing may have own messages in it
-        first = self._placed[self._slot] + 1
-        for seq in range(max(first, self._asked + 1), min(self._seq, first + self._limit - 1) + 1):
-            self._asked, self._said = seq, self._have
-            tag = self._mine[seq]
+        for tag in self._due():
+            self._said = self._have
             self._stamped([self._coordinator], REQUEST, tag, (self._have,), out)
         self._acknowledge(out)
 
-    def _submit_to_self(self) -> None:
-        if self._have == self._top:
-            for seq in range(max(self._placed[self._slot], self._asked) + 1, self._seq + 1):
-                self._asked = seq
-                self._requests.append(self._mine[seq])
+    def _due(self) -> list[PlainTag]:
+        """Own messages to submit now."""
+        if self._have < self._top:
+            return []  # what is missing may have own messages in it
+        placed = self._placed[self._slot]
+        first, last = max(placed, self._asked) + 1, min(self._seq, placed + self._limit)
+        self._asked = max(self._asked, last)
+        return [self._mine[seq] for seq in range(first, last + 1)]
 
     def _next(self, tag: PlainTag, out: Effects) -> None:
         if tag.seq == self._placed[tag.origin] + 1:
@@ -92,7 +91,7 @@ class SequencerEngine(NumberedEngine):
             self._take_order(peer, message, out)
         elif self._coordinator != self._slot or message.origin != peer:
             out.reject.append(Reject(peer, NOT_A_MEMBER, f"{peer} submits {message.origin} here"))
-        elif len(self._requests) > self._limit * len(self._haves):
+        elif len(self._requests) >= self._limit * len(self._haves):
             out.reject.append(Reject(peer, TOO_FAR_AHEAD, "too many messages without a number"))
         else:
             self._know(peer, message.stamp[3])

@@ -102,6 +102,7 @@ class SkeenEngine(TotalEngine):
 
     def _go(self, out: Effects) -> None:
         me = self._slot
+        self._deliver_first(out)
         while self._came[me] < self._seq and len(self._unknown) < self._limit:
             tag = self._mine[self._came[me] + 1]
             to = self._recipients(tag)
@@ -113,7 +114,7 @@ class SkeenEngine(TotalEngine):
                 self._stamped(to, MESSAGE, tag, (self._time, self._done()), out)
             else:
                 self._finish(entry)
-        self._deliver_first(out)
+                self._deliver_first(out)
         if len(self._unknown) >= self._ack_every:
             lagging = {peer for unknown in self._unknown.values() for peer in unknown}
             for peer in sorted(lagging - self._asking):
@@ -250,7 +251,7 @@ class SkeenEngine(TotalEngine):
             out.reject.append(Reject(peer, BAD_SEQ, f"message {seq} of slot {peer} awaits no time"))
             return
         self._finish(entry, time)
-        self._deliver_first(out)
+        self._go(out)
 
     # Crashes.
 

@@ -55,8 +55,7 @@ class TokenEngine(NumberedEngine):
         return self._others
 
     def _go(self, out: Effects) -> None:
-        self._forget(min([self._have, *(self._haves[peer] for peer in self._others)]))
-        if self._have < self._top:
+        if not self._may_number() and self._have < self._top:
             return  # what is missing may have own messages in it
         if self._is_holder:
             self._hold(out)
@@ -66,7 +65,7 @@ class TokenEngine(NumberedEngine):
         self._acknowledge(out)
 
     def _hold(self, out: Effects) -> None:
-        while self._mine and self._may_number:
+        while self._mine and self._may_number():
             self._number(self._mine[self._placed[self._slot] + 1], out)
             self._said = self._have
         if self._mine:

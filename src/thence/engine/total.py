@@ -51,8 +51,9 @@ OWN_MESSAGES_MAX = 65_536
 """Own messages that have no place in the order yet; a sender is refused beyond."""
 ACK_MESSAGES = 64
 """So many messages may pass before one is sent only to say that they came."""
-KEPT_PER_LIMIT = 4
-"""Messages of later epochs, and those told by a peer, for each member and place to wait in."""
+KEPT_MAX = 4
+"""Messages of later epochs, and those told by a peer, for each member, possible epoch, and message
+of one origin that may wait."""
 
 REPORT = 0
 """Kind of the Control that ends what a survivor tells: crashes, how many and which, and numbers."""
@@ -126,8 +127,9 @@ class TotalEngine:
         """A message of this epoch, in the order of its link."""
         raise NotImplementedError
 
-    def _is_full(self, peer: int, message: Stamped) -> bool:
-        """Whether this peer has to offer the message again later."""
+    def _is_full(self, peer: int, message: Stamped | Control) -> bool:
+        """Whether this peer has to offer the message again later; never while an epoch ends, when
+        nothing is delivered."""
         return False
 
     def _tell(self, peer: int, out: Effects) -> tuple[int, ...]:
@@ -228,11 +230,11 @@ class TotalEngine:
         if link > received + self._limit:
             detail = f"number {link} of the link from {peer} while {received} came"
             return Reject(peer, TOO_FAR_AHEAD, detail, True)
-        if isinstance(message, Stamped) and self._is_full(peer, message):
+        if not self._is_frozen and self._is_full(peer, message):
             return Reject(peer, TOO_FAR_AHEAD, f"too much of slot {peer} waits here", True)
         if message.stamp[1] >= len(self._sent):
             return Reject(peer, BAD_CONTEXT, f"epoch {message.stamp[1]}: more than can crash")
-        if len(self._early) + len(self._told[peer]) > KEPT_PER_LIMIT * self._limit * len(self._sent):
+        if len(self._early) + len(self._told[peer]) > KEPT_MAX * self._limit * len(self._sent) ** 2:
             return Reject(peer, TOO_FAR_AHEAD, "too much of later epochs waits here", True)
         return None
 

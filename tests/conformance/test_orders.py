@@ -3,9 +3,11 @@ its line in the table states, and is seen not to keep the next stronger one."""
 
 from __future__ import annotations
 
+import msgspec
 import pytest
 
 from tests.seeds import seeds
+from thence.engine.base import EngineOptions
 from thence.engine.registry import ENGINES
 from thence.sim.order_walk import order_plan, order_walk
 from thence.sim.orders import STRONGER
@@ -33,3 +35,32 @@ def test_an_execution_shows_that_it_gives_no_more(name: str, stronger: str):
         order_walk(spec, order_plan(spec, seed)).violations(stronger)  # type: ignore[arg-type]
         for seed in range(SEEDS_MAX)
     )
+
+
+SURVIVING = [name for name, spec in ENGINES.items() if spec.survives == "reliable"]
+
+
+@pytest.mark.parametrize("crashes", [1, 2])
+@pytest.mark.parametrize("name", SURVIVING)
+def test_survivors_of_crashes_agree_on_the_order_and_lack_nothing(name: str, crashes: int):
+    spec = ENGINES[name]
+    for seed in seeds(300):
+        orders = order_walk(spec, order_plan(spec, seed, crashes))
+        assert orders.violations(spec.guarantee) == [], f"seed {seed}"
+        assert orders.missing() == [], f"seed {seed}"
+        assert orders.disagreements() == [], f"seed {seed}"
+
+
+@pytest.mark.parametrize("name", SURVIVING)
+def test_survivors_of_crashes_agree_where_little_may_wait(name: str):
+    spec = ENGINES[name]
+    for seed in seeds(100):
+        options = msgspec.structs.replace(
+            order_plan(spec, seed, crashes=seed % 4),
+            nodes=3 + seed % 3,
+            messages=10 + seed % 40,
+            engine=EngineOptions(stability=False, pending_per_origin_max=1 + seed % 3),
+        )
+        orders = order_walk(spec, options)
+        assert orders.violations(spec.guarantee) == [], f"seed {seed}"
+        assert orders.missing() + orders.disagreements() == [], f"seed {seed}"

@@ -30,6 +30,7 @@ Differences from the source
 from __future__ import annotations
 
 from heapq import heappop, heappush
+from typing import ClassVar
 
 from thence.causal.dot import pack, slot_of
 from thence.causal.members import Members
@@ -51,8 +52,8 @@ RELEASE = 2
 class LamportEngine(TotalEngine):
     """The middleware."""
 
-    ROLES = {MESSAGE: 1, TOLD: 1}
-    KINDS = {ACK: 1, RELEASE: 1}
+    ROLES: ClassVar[dict[int, int]] = {MESSAGE: 1, TOLD: 1}
+    KINDS: ClassVar[dict[int, int]] = {ACK: 1, RELEASE: 1}
 
     def __init__(self, members: Members, slot: int, options: EngineOptions) -> None:
         super().__init__(members, slot, options)

@@ -22,6 +22,7 @@ Differences from the source
 from __future__ import annotations
 
 from collections import deque
+from typing import ClassVar
 
 from thence.causal.members import Members
 from thence.engine.base import EngineOptions, EngineSpec
@@ -39,8 +40,8 @@ REQUEST = 2
 class SequencerEngine(NumberedEngine):
     """The middleware; every node can be the coordinator."""
 
-    ROLES = {ORDER: 2, REQUEST: 1}
-    KINDS = {ORDERED: 3, HAVE: 1}
+    ROLES: ClassVar[dict[int, int]] = {ORDER: 2, REQUEST: 1}
+    KINDS: ClassVar[dict[int, int]] = {ORDERED: 3, HAVE: 1}
 
     def __init__(self, members: Members, slot: int, options: EngineOptions) -> None:
         super().__init__(members, slot, options)

@@ -11,7 +11,8 @@ Theory of operation
     Everyone keeps the final times of delivered messages until all recipients are known to have
     delivered them, in case the sender crashes before it has told all.  Proposals carry how far
     their sender has delivered messages of the one who gets them; messages carry up to where
-    everybody has.  A sender with many messages of which it does not know asks (``ACK_MESSAGES``).
+    everybody has.  Of what is long ago and not known to be delivered a sender asks
+    (``ACK_MESSAGES``).
 
     When a member crashes, survivors tell each other what is in their queues or kept, as far as it
     is for the other.  Messages whose final time nobody knows get one that is later than all clocks.
@@ -33,7 +34,9 @@ Differences from the source
 
 from __future__ import annotations
 
+from collections import deque
 from heapq import heappop, heappush
+from typing import ClassVar
 
 import msgspec
 
@@ -71,8 +74,8 @@ class Entry(msgspec.Struct):
 class SkeenEngine(TotalEngine):
     """The middleware."""
 
-    ROLES = {MESSAGE: 2, TOLD: 1}
-    KINDS = {PROPOSAL: 3, FINAL: 2, ASK: 0, HEARD: 1}
+    ROLES: ClassVar[dict[int, int]] = {MESSAGE: 2, TOLD: 1}
+    KINDS: ClassVar[dict[int, int]] = {PROPOSAL: 3, FINAL: 2, ASK: 0, HEARD: 1}
 
     def __init__(self, members: Members, slot: int, options: EngineOptions) -> None:
         super().__init__(members, slot, options)
@@ -89,6 +92,10 @@ class SkeenEngine(TotalEngine):
         """By origin and number, what is delivered here and perhaps not everywhere."""
         self._unknown: dict[int, set[int]] = {}
         """By own number, who is not known to have delivered it."""
+        self._owed: list[deque[int]] = [deque() for _ in range(size)]
+        """By peer, the own numbers that it is not known to have delivered."""
+        self._gone_by = [0] * size
+        """By origin, up to where all is known to be delivered everywhere, and nothing is kept."""
         self._asking: set[int] = set()
         """Whom this node has asked."""
         self._asked: set[int] = set()
@@ -110,13 +117,15 @@ class SkeenEngine(TotalEngine):
             entry = Entry(tag, self._time, missing=set(to))
             self._enqueue(entry)
             self._unknown[tag.seq] = set(to)
+            for peer in to:
+                self._owed[peer].append(tag.seq)
             if to:
                 self._stamped(to, MESSAGE, tag, (self._time, self._done()), out)
             else:
                 self._finish(entry)
                 self._deliver_first(out)
-        if len(self._unknown) >= self._ack_every:
-            lagging = {peer for unknown in self._unknown.values() for peer in unknown}
+        if self._came[me] - self._done() >= self._ack_every:
+            lagging = next(iter(self._unknown.values()))
             for peer in sorted(lagging - self._asking):
                 self._asking.add(peer)
                 self._control([peer], ASK, (), out)
@@ -174,13 +183,19 @@ class SkeenEngine(TotalEngine):
 
     def _forget(self, origin: int, done: int) -> None:
         """Messages of this origin up to ``done`` are delivered everywhere."""
-        kept = self._kept[origin]
-        while kept and (seq := min(kept)) <= done:
-            del kept[seq]
+        kept, last = self._kept[origin], self._gone_by[origin]
+        self._gone_by[origin] = max(last, done)
+        if done - last <= len(kept):
+            for seq in range(last + 1, done + 1):
+                kept.pop(seq, None)
+        else:
+            self._kept[origin] = {seq: entry for seq, entry in kept.items() if seq > done}
 
     def _know(self, peer: int, upto: int) -> None:
         """A peer has delivered what it got of this node up to there."""
-        for seq in [seq for seq in self._unknown if seq <= upto]:
+        owed = self._owed[peer]
+        while owed and owed[0] <= upto:
+            seq = owed.popleft()
             unknown = self._unknown[seq]
             unknown.discard(peer)
             if not unknown and seq not in self._mine:
@@ -282,16 +297,19 @@ class SkeenEngine(TotalEngine):
         open_here, came = set(self._entries), list(self._came)
         for report in reports.values():
             self._learn(report, left)
-        last = max([self._time, *(max(report.numbers[:1], default=0) for report in reports.values())])
+        times = [report.numbers[0] for report in reports.values() if report.numbers]
+        last = max([self._time, *times])
         self._time = last + 1
         self._queue.clear()
         self._entries.clear()
         self._unknown.clear()
+        for owed in self._owed:
+            owed.clear()
         self._asking.clear()
         self._asked.clear()
-        for each in (*self._open, *self._kept):
-            each.clear()
-        for dot, entry in left.items():
+        for opened in self._open:
+            opened.clear()
+        for entry in left.values():
             entry.time, entry.is_final = entry.time or self._time, True
             origin = entry.tag.origin
             self._came[origin] = max(self._came[origin], entry.tag.seq)
@@ -300,7 +318,7 @@ class SkeenEngine(TotalEngine):
                 self._deliver(entry, out)
         for kept in self._kept:
             kept.clear()
-        self._first, self._silent = left, set(self._others)
+        self._first, self._silent = left if self._others else {}, set(self._others)
 
     def _learn(self, report: Report, left: dict[int, Entry]) -> None:
         for message in report.messages:
@@ -313,12 +331,12 @@ class SkeenEngine(TotalEngine):
                 left[dot].time = left[dot].time or time
 
     def words(self) -> int:
-        """Also a number per member, time and dot of what is queued or kept, and who is awaited."""
+        """Also two numbers per member, time and dot of what is queued or kept, and who is awaited."""
         kept = len(self._queue) + len(self._first) + sum(map(len, self._kept))
-        known = sum(1 + len(unknown) for unknown in self._unknown.values())
+        known = sum(1 + 2 * len(unknown) for unknown in self._unknown.values())
         missing = sum(len(entry.missing or ()) for entry in self._entries.values())
         asked = len(self._asking) + len(self._asked) + len(self._silent)
-        return super().words() + len(self._came) + 3 * kept + known + missing + asked
+        return super().words() + 2 * len(self._came) + 3 * kept + known + missing + asked
 
 
 def make(members: Members, slot: int, options: EngineOptions) -> tuple[TotalClient, SkeenEngine]:

@@ -25,6 +25,8 @@ Differences from the source
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 from thence.causal.members import Members
 from thence.engine.base import EngineOptions, EngineSpec
 from thence.engine.effects import Effects
@@ -42,8 +44,8 @@ WANT = 4
 class TokenEngine(NumberedEngine):
     """The middleware; the member in slot 0 begins with the token."""
 
-    ROLES = {ORDER: 2}
-    KINDS = {ORDERED: 3, HAVE: 1, TOKEN: 1, WANT: 2}
+    ROLES: ClassVar[dict[int, int]] = {ORDER: 2}
+    KINDS: ClassVar[dict[int, int]] = {ORDERED: 3, HAVE: 1, TOKEN: 1, WANT: 2}
 
     def __init__(self, members: Members, slot: int, options: EngineOptions) -> None:
         super().__init__(members, slot, options)

@@ -172,7 +172,9 @@ class TotalEngine:
 
     # Links.
 
-    def _control(self, to: Sequence[int], kind: int, numbers: tuple[int, ...], out: Effects) -> None:
+    def _control(
+        self, to: Sequence[int], kind: int, numbers: tuple[int, ...], out: Effects
+    ) -> None:
         for link, slots in self._links(to).items():
             message = Control(self._slot, kind, (link, self._epoch, *numbers))
             self._post(slots, message, out)
@@ -264,7 +266,8 @@ class TotalEngine:
             return Reject(peer, BAD_SEQ, "numbers of a link are from 1")
         if isinstance(message, Control) and message.kind == REPORT:
             count = stamp[2] if length else len(stamp)
-            if count > length - 1 or not all(is_member(n, self._members) for n in stamp[3 : 3 + count]):
+            gone = stamp[3 : 3 + count]
+            if len(gone) < count or not all(is_member(slot, self._members) for slot in gone):
                 return Reject(peer, BAD_CONTEXT, "no report of crashes")
         return None
 

@@ -331,7 +331,7 @@ class SkeenEngine(TotalEngine):
                 left[dot].time = left[dot].time or time
 
     def words(self) -> int:
-        """Also two numbers per member, time and dot of what is queued or kept, and who is awaited."""
+        """Also two numbers per member, what is queued or kept, and who is awaited."""
         kept = len(self._queue) + len(self._first) + sum(map(len, self._kept))
         known = sum(1 + 2 * len(unknown) for unknown in self._unknown.values())
         missing = sum(len(entry.missing or ()) for entry in self._entries.values())

@@ -16,7 +16,7 @@ effects under any hash seed.  A peer's nonsense becomes a ``Reject`` effect, nev
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, Literal, Protocol
+from typing import Any, Literal, Protocol, get_args
 
 import msgspec
 
@@ -32,6 +32,7 @@ Guarantee = Literal["fifo", "causal", "total", "causal-total"]
 Reach = Literal["broadcast", "multicast", "unicast"]
 Survives = Literal["", "reliable", "majority"]
 TagKind = Literal["exact", "over", "none"]
+Concurrent = Literal["deliver", "flag", "refuse", "branch"]
 
 
 class EngineOptions(msgspec.Struct, frozen=True):
@@ -44,12 +45,17 @@ class EngineOptions(msgspec.Struct, frozen=True):
     """Report messages known to have been consumed by this many members; 0 reports none."""
     pending_per_origin_max: int = PENDING_PER_ORIGIN_MAX
     """Messages of one origin that are held back at most, from 1."""
+    concurrent: Concurrent = "deliver"
+    """What becomes of a message that is concurrent with one sent or taken here before it, where the
+    engine can tell (engine/branches.py)."""
 
     def __post_init__(self) -> None:
         if self.stability_batch < 0 or self.k < 0:
             raise LocalProtocolError("stability_batch and k are 0 (off) or more")
         if self.pending_per_origin_max < 1:
             raise LocalProtocolError("pending_per_origin_max is at least 1")
+        if self.concurrent not in get_args(Concurrent):
+            raise LocalProtocolError(f"concurrent is one of {', '.join(get_args(Concurrent))}")
 
 
 class EngineTag(Protocol):

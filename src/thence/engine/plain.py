@@ -34,7 +34,10 @@ class PlainTag(msgspec.Struct, eq=False, gc=False):
     to: tuple[int, ...] = ()
     """Slots, sorted; empty: everyone."""
     flag: str = ""
-    """What the engine noticed about it, as a policy for concurrent messages asks (``conflict``)."""
+    """What the engine noticed about it, as a policy for concurrent messages asks: ``concurrent``,
+    ``refused`` or ``branch`` (engine/branches.py); empty: nothing."""
+    branch: int = 0
+    """The path of messages that it continues, numbered as they begin at this node, from 0."""
 
     @property
     def predecessors(self) -> tuple[int, ...] | None:

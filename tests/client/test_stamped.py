@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import asyncio
 from pathlib import Path
+from typing import Any
+
+import pytest
 
 from tests.client.meshes import deliveries, each_scheme, mesh, run
 from thence.client.exchange import Exchange
@@ -13,6 +16,7 @@ from thence.message import Chain, Stamped
 from thence.trace.check import check_paths
 
 NAMES = "abc"
+ORDERS = ["fifo", "history", "piggyback"]
 
 
 @each_scheme
@@ -37,6 +41,28 @@ def test_messages_for_one_some_and_all_come_in_the_order_of_sending(scheme: str,
                 for_c += [] if number % 5 < 2 else [payload]
             assert await taking == [for_b, for_c]
             assert await a.drain()
+
+    run(main())
+    assert check_paths([tmp_path]).ok
+
+
+@pytest.mark.parametrize("engine", ORDERS)
+def test_a_group_of_each_engine_talks_and_leaves_a_trace(engine: str, tmp_path: Path):
+    flow = FlowConfig(credit_messages=8)
+    trace = TraceConfig(folder=str(tmp_path))
+
+    async def talk(group: Any) -> None:
+        for number in range(40):
+            await group.broadcast(b"%d" % number)
+
+    async def main() -> None:
+        async with mesh(NAMES, engine=engine, flow=flow, trace=trace) as groups:
+            taking = [deliveries(group, 80) for group in groups]
+            results = await asyncio.gather(*taking, *map(talk, groups))
+            for taken in results[: len(groups)]:
+                assert sorted(taken) == sorted([b"%d" % number for number in range(40)] * 2)
+            for group in groups:
+                assert await group.drain()
 
     run(main())
     assert check_paths([tmp_path]).ok

@@ -11,7 +11,7 @@ from typing import Any
 from thence.causal.context import Frontier
 from thence.causal.dot import SEQ_BITS, SEQ_MAX, Dot
 from thence.engine.streams import STREAM_BASE
-from thence.message import Message, Phantom, Stamped, VectorMessage, WireMessage
+from thence.message import Bundle, Message, Phantom, Stamped, VectorMessage, WireMessage
 from thence.trace.record import (
     DELIVER,
     END,
@@ -41,6 +41,9 @@ class Tracing:
         self._payloads = payloads
         self._over = over
         self._frontier = Frontier()  # for engines that tag by vectors
+        # For engines of bundles, the last message by origin: what came alone, and what was brought.
+        self._alone: dict[int, int] = {}
+        self._brought: dict[int, int] = {}
 
     def sent(self, now_us: int, tag: Any, message: WireMessage) -> None:
         """The application broadcast."""
@@ -74,6 +77,14 @@ class Tracing:
         payload = self._text(tag.payload)
         self.log.append(SEND, now_us, self._dot(tag), [], bytes=size, payload=payload, to=to)
 
+    def _arrived_together(self, now_us: int, bundle: Bundle) -> None:
+        """Most of a bundle is not there for the first time: those of a sender come in order."""
+        for message in bundle.messages:
+            origin = message.origin
+            if message.seq > max(self._brought.get(origin, 0), self._alone.get(origin, 0)):
+                self._brought[origin] = message.seq
+                self.log.append(RECEIVE, now_us, self._dot_of(message.origin, "", message.seq))
+
     def arrived(self, now_us: int, messages: Sequence[WireMessage]) -> None:
         """The network brought these, for the first time."""
         for message in messages:
@@ -84,7 +95,13 @@ class Tracing:
             elif isinstance(message, VectorMessage):
                 dot = self._dot_of(message.origin, "", message.vector[message.origin])
             elif isinstance(message, Stamped):
+                if message.seq <= self._brought.get(message.origin, 0):
+                    continue
+                self._alone[message.origin] = message.seq
                 dot = self._dot_of(message.origin, "", message.seq)
+            elif isinstance(message, Bundle):
+                self._arrived_together(now_us, message)
+                continue
             else:
                 continue
             self.log.append(RECEIVE, now_us, dot)

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from thence.causal.members import Members
-from thence.engine import cbcast, fifo, graph, history, lamport, sequencer, skeen, tagged, token, vector
+from thence.engine import cbcast, fifo, graph, history, lamport, piggyback, sequencer, skeen, tagged, token, vector
 from thence.engine.base import EngineOptions, EngineSpec
 from thence.errors import LocalProtocolError
 
@@ -24,6 +24,7 @@ ENGINES: dict[str, EngineSpec] = {
         lamport.SPEC,
         skeen.SPEC,
         history.SPEC,
+        piggyback.SPEC,
     )
 }
 DEFAULT_ENGINE = tagged.SPEC.name

@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from typing import Any
 
+from thence.causal.dot import pack
 from thence.engine.base import EngineOptions
 from thence.engine.registry import ENGINES
 from thence.message import Bundle, Control, Directed, Stamped
@@ -15,10 +16,14 @@ from thence.sim.orders import Orders
 class Taken(Watcher):
     """What each application took."""
 
-    def __init__(self, size: int) -> None:
-        self.tags: list[list[Any]] = [[] for _ in range(size)]
+    def __init__(self, orders: Orders) -> None:
+        self.orders = orders
+        self.tags: list[list[Any]] = [[] for _ in orders.names]
+        self.moments: list[tuple[Any, int]] = []
+        """A message, and what had been sent or taken there when it was taken, a bit for each."""
 
     def consumed(self, node: int, tag: Any) -> None:
+        self.moments.append((tag, self.orders.past[node]))
         self.tags[node].append(tag)
 
 
@@ -29,8 +34,8 @@ class Talk:
         spec = ENGINES[engine]
         self.names = names
         self.orders = Orders(spec, list(names))
-        self.taken = Taken(len(names))
-        watchers = [self.orders, self.taken]
+        self.taken = Taken(self.orders)
+        watchers = [self.taken, self.orders]
         self.cluster = Cluster(spec, list(names), EngineOptions(**options), watchers)
 
     def say(self, name: str, text: str, to: str = "") -> None:
@@ -94,3 +99,28 @@ def one_at_a_time(engine: str, seed: int, **options: Any) -> Talk:
         talk.say(speaker, str(number))
     talk.bring_all(rng)
     return talk
+
+
+def at_random(engine: str, seed: int, **options: Any) -> Talk:
+    """Everybody speaks at any time, and everything arrives in any order."""
+    rng = random.Random(seed)
+    talk = Talk(engine, "abcd", **options)
+    for number in range(15):
+        talk.say(rng.choice(talk.names), str(number))
+        flights = talk.cluster.in_flight
+        for _ in range(rng.randrange(6)):
+            if flights:
+                _, j, message = rng.choice(flights)
+                talk.bring(talk.text(message), talk.names[j])
+    talk.bring_all(rng)
+    return talk
+
+
+def flags(talk: Talk) -> list[tuple[bool, bool]]:
+    """Of each message that was taken: whether it has a flag, and whether it really is concurrent
+    with something that was sent or taken there before.  From the histories of the oracle."""
+    before = talk.orders.before
+    return [
+        (bool(tag.flag), bool(here & ~before[talk.orders.number[pack(tag.origin, tag.seq)]]))
+        for tag, here in talk.taken.moments
+    ]

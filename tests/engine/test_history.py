@@ -6,7 +6,8 @@ import random
 
 import pytest
 
-from tests.engine.talks import Talk, messages, one_at_a_time
+from tests.engine.talks import Talk, at_random, flags, messages, one_at_a_time
+from tests.seeds import seeds
 from thence.causal.dot import pack
 from thence.engine.base import EngineOptions
 from thence.engine.effects import Effects
@@ -149,6 +150,15 @@ def test_those_that_do_not_follow_all_that_was_here_are_flagged():
     talk.say("a", "4")
     talk.bring_all()
     assert talk.took("b")[-1] == talk.took("c")[-1] == "4"
+
+
+def test_exactly_the_concurrent_ones_are_flagged():
+    seen = set()
+    for seed in seeds(60):
+        for flagged, is_concurrent in flags(at_random("history", seed, concurrent="flag")):
+            assert flagged == is_concurrent, seed
+            seen.add(flagged)
+    assert seen == {False, True}
 
 
 def test_they_are_refused_and_so_is_what_follows_them():

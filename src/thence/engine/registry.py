@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from thence.causal.members import Members
-from thence.engine import cbcast, fifo, graph, history, lamport, piggyback, sequencer, skeen, tagged, token, vector
+from thence.engine import cbcast, fifo, graph, history, lamport, last_sender, piggyback, scalar, sequencer, skeen, tagged, token, vector
 from thence.engine.base import EngineOptions, EngineSpec
 from thence.errors import LocalProtocolError
 
@@ -25,6 +25,8 @@ ENGINES: dict[str, EngineSpec] = {
         skeen.SPEC,
         history.SPEC,
         piggyback.SPEC,
+        scalar.SPEC,
+        last_sender.SPEC,
     )
 }
 DEFAULT_ENGINE = tagged.SPEC.name

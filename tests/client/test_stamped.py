@@ -16,7 +16,7 @@ from thence.message import Chain, Stamped
 from thence.trace.check import check_paths
 
 NAMES = "abc"
-ORDERS = ["fifo", "history", "piggyback", "scalar", "last-sender"]
+ORDERS = ["fifo", "history", "piggyback", "scalar", "last-sender", "realtime"]
 
 
 @each_scheme

@@ -157,23 +157,29 @@ def test_nonsense_is_refused_and_leaves_no_trace(message: WireMessage, reason: s
     assert out.reject[-1].reason == DUPLICATE
 
 
-def test_no_more_is_kept_than_the_limit():
-    client, engine = make_node(NAMES, "a", "piggyback", EngineOptions(pending_per_origin_max=2))
+def test_no_more_is_kept_of_another_than_the_limit():
+    _, engine = make_node(NAMES, "a", "piggyback", EngineOptions(pending_per_origin_max=2))
     out = Effects()
-    engine.broadcast(client.broadcast(b"1"), out)
-    engine.broadcast(client.broadcast(b"2"), out)
-    third = client.broadcast(b"3")
-    with pytest.raises(LimitError, match="2 messages of this node"):
-        engine.broadcast(third, out)
     for seq in (1, 2, 3):
         engine.receive(1, Stamped(1, seq, (0, seq, 0), b""), out)
     assert [(each.reason, each.retry) for each in out.reject] == [(TOO_FAR_AHEAD, True)]
-    for peer in (1, 2):
-        engine.receive(peer, Control(peer, 1, (2, 2, 0)), out)
-    engine.broadcast(third, out)
+    engine.receive(2, Control(2, 1, (0, 2, 0)), out)
     out.reject.clear()
     engine.receive(1, Stamped(1, 3, (0, 3, 0), b""), out)
     assert out.reject == []
+
+
+def test_who_sends_has_to_stop_until_members_say_what_they_have(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(piggyback, "OWN_MESSAGES_MAX", 2)
+    client, engine = make_node(NAMES, "a", "piggyback")
+    out = Effects()
+    engine.broadcast(client.broadcast(b"1"), out)
+    engine.broadcast(client.broadcast(b"2"), out)
+    with pytest.raises(LimitError, match="2 messages are not known"):
+        client.broadcast(b"3")
+    engine.receive(1, Control(1, 1, (2, 0, 0)), out)
+    engine.receive(2, Control(2, 1, (1, 0, 0)), out)
+    engine.broadcast(client.broadcast(b"3"), out)
 
 
 def test_what_is_next_at_the_middleware_is_what_it_takes():

@@ -37,7 +37,8 @@ def test_each_engine_is_listed_under_its_name_and_the_default_comes_first():
 
 @pytest.mark.parametrize("name", ENGINES)
 def test_a_node_of_each_engine_sends_and_receives(name: str):
-    nodes = [make_node(["a", "b"], node, name) for node in ("a", "b")]
+    options = EngineOptions(clock=lambda slot: 1)
+    nodes = [make_node(["a", "b"], node, name, options) for node in ("a", "b")]
     (client, engine), (_, peer) = nodes
     here, there = Effects(), Effects()
     engine.broadcast(client.broadcast(b"hello"), here)

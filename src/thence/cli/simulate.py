@@ -14,7 +14,7 @@ from typing import Annotated, Any
 import msgspec
 from cyclopts import Parameter
 
-from thence.engine.base import EngineOptions
+from thence.engine.base import Concurrent, EngineOptions
 from thence.errors import ThenceError, UnusableInputError
 from thence.sim.checkers import OracleFailure
 from thence.sim.cluster import Watcher
@@ -62,6 +62,9 @@ def command(
     stability_batch: int = _ENGINE.stability_batch,
     k: int = _ENGINE.k,
     pending_per_origin_max: int = _ENGINE.pending_per_origin_max,
+    concurrent: Concurrent = _ENGINE.concurrent,
+    wait_us: int = _ENGINE.wait_us,
+    skew_ms: float = _RUN.skew_ms,
     sample_ms: float = _RUN.sample_ms,
     through_codec: Annotated[bool, Flag] = _RUN.through_codec,
     oracle: bool | None = None,
@@ -130,6 +133,12 @@ def command(
         Also report messages known to k members; 0 is off.
     pending_per_origin_max
         How many messages of one origin a node holds back.
+    concurrent
+        What becomes of concurrent messages, for the engines that can tell.
+    wait_us
+        How long after it was sent realtime holds a message back for earlier ones.
+    skew_ms
+        How far the clocks of the nodes are apart at most, for realtime.
     sample_ms
         How often the metadata that each node holds is logged; 0 is never.
     through_codec
@@ -179,8 +188,11 @@ def command(
             stability_batch=stability_batch,
             k=k,
             pending_per_origin_max=pending_per_origin_max,
+            concurrent=concurrent,
+            wait_us=wait_us,
         ),
         sample_ms=sample_ms,
+        skew_ms=skew_ms,
         through_codec=through_codec,
         experiment=experiment,
     )

@@ -174,6 +174,7 @@ class Driver(Application):
                 self._trace.arrived(self._us(now), messages)
         if self._stamped is not None:
             self._stamped.arrived(slot, items, refused)
+            self._plan_due(now)
         if self._ledger is not None:
             try:
                 self._ledger.received(slot, flow.have - count + 1, bytes(whole))
@@ -269,6 +270,17 @@ class Driver(Application):
         self._flush_at = None
         self.engine.flush(self._out)
         self._carry_out(now)
+        self._plan_due(now)
+
+    def _plan_due(self, now: float) -> None:
+        """An engine that reads a clock says when it has to be flushed."""
+        clock = self.options.clock
+        if clock is None or not self.spec.timed:
+            return
+        due_us = self.engine.due()
+        if due_us is not None:
+            at = now + max(0, due_us - clock(self.slot)) / 1_000_000
+            self._flush_at = at if self._flush_at is None else min(at, self._flush_at)
 
     def hurry(self, now: float) -> None:
         """This node is about to go: let acknowledgements and a phantom that is due leave now."""

@@ -79,6 +79,13 @@ class Station:
         stability = self.config.stability
         return EngineOptions(stability=stability.on, stability_batch=stability.batch)
 
+    def _with_clock(self, options: EngineOptions, engine: str) -> EngineOptions:
+        """The same with the clock of this node, if the engine reads one."""
+        if options.clock is not None or not ENGINES[engine].timed:
+            return options
+        runtime = self.runtime
+        return replace(options, clock=lambda _: runtime.epoch_us + int(runtime.now * 1_000_000))
+
     def open(
         self,
         group: str,
@@ -92,7 +99,7 @@ class Station:
         if config.name not in names:
             raise UnusableInputError(f"{config.name} is not among the members of {group}")
         chosen = self.check(group, engine)
-        options = options or self.options
+        options = self._with_clock(options or self.options, chosen)
         trace = self.tracing(group, config.name, names, chosen, options.stability)
         journal = self.journal(group)
         try:

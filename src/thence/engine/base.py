@@ -48,12 +48,19 @@ class EngineOptions(msgspec.Struct, frozen=True):
     concurrent: Concurrent = "deliver"
     """What becomes of a message that is concurrent with one sent or taken here before it, where the
     engine can tell (engine/branches.py)."""
+    clock: Callable[[int], int] | None = None
+    """The time at the member in a slot, in microseconds, never negative: for engines that are
+    ``timed``.  Simulator and real nodes set it if it is not given."""
+    wait_us: int = 0
+    """How long after it was sent a ``timed`` engine holds a message back for earlier ones."""
 
     def __post_init__(self) -> None:
         if self.stability_batch < 0 or self.k < 0:
             raise LocalProtocolError("stability_batch and k are 0 (off) or more")
         if self.pending_per_origin_max < 1:
             raise LocalProtocolError("pending_per_origin_max is at least 1")
+        if self.wait_us < 0:
+            raise LocalProtocolError("wait_us is 0 or more")
         if self.concurrent not in get_args(Concurrent):
             raise LocalProtocolError(f"concurrent is one of {', '.join(get_args(Concurrent))}")
 
@@ -158,6 +165,9 @@ class EngineSpec(msgspec.Struct, frozen=True):
     """Whether messages of one member may come through another."""
     fifo_links: bool = False
     """Whether the guarantee needs links that bring messages in the order of sending."""
+    timed: bool = False
+    """Whether it reads a clock (``EngineOptions.clock``); its engine has ``due``, which says when
+    it has to be flushed."""
     own: bool = False
     """Whether a sender gets its own messages back, in their place in the order."""
     survives: Survives = ""

@@ -28,7 +28,7 @@ Differences from the thesis
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
 from thence.causal.members import Members
@@ -62,6 +62,26 @@ BUNDLE_BYTES_MAX: Final = 1 << 20
 HAVE: Final = 1
 """The kind of control message that says what its sender has."""
 UNSAID_MESSAGES_MAX: Final = 64
+OWN_MESSAGES_MAX: Final = 65_536
+"""Of this node, not known to be had by everyone.  Of each other ``pending_per_origin_max`` are
+kept, and what one bundle brings on top of that."""
+
+
+class PiggybackClient(PlainClient):
+    """The application's side: it stops when too much is kept for those who do not say that they
+    have it."""
+
+    __slots__ = ("_engine",)
+
+    def __init__(self, members: Members, slot: int, engine: PiggybackEngine) -> None:
+        super().__init__(members, slot)
+        self._engine = engine
+
+    def broadcast(self, payload: bytes, to: Iterable[int] = ()) -> PlainTag:
+        """Number a message; LimitError if members have to catch up first."""
+        if self._seq - self._engine.had_by_all() >= OWN_MESSAGES_MAX:
+            raise LimitError(f"{OWN_MESSAGES_MAX} messages are not known to be had by everyone")
+        return super().broadcast(payload, to)
 
 
 class PiggybackEngine:
@@ -87,10 +107,6 @@ class PiggybackEngine:
         me = self._slot
         if tag.origin != me or tag.seq != self._have[me] + 1:
             raise LocalProtocolError(f"{tag} is not the next message of slot {me}")
-        if self._counts[me] >= self._kept_max:
-            self._forget()
-            if self._counts[me] >= self._kept_max:
-                raise LimitError(f"{self._kept_max} messages of this node are not known to be had")
         self._have[me] += 1
         message = Stamped(me, tag.seq, tuple(self._have), tag.payload)
         others = [slot for slot in range(len(self._have)) if slot != me]
@@ -178,15 +194,13 @@ class PiggybackEngine:
             if count > have.get(origin, self._have[origin]):
                 detail = f"message {count} of slot {origin} is not here"
                 return Reject(peer, TOO_FAR_AHEAD, detail, True)
-        if any(self._is_full(origin, upto) for origin, upto in have.items()):
+        full = [origin for origin in have if self._counts[origin] >= self._kept_max]
+        if full:
             self._forget()
-            if any(self._is_full(origin, upto) for origin, upto in have.items()):
+            if any(self._counts[origin] >= self._kept_max for origin in full):
                 detail = f"{self._kept_max} messages of a slot are not known to be had by all"
                 return Reject(peer, TOO_FAR_AHEAD, detail, True)
         return None
-
-    def _is_full(self, origin: int, upto: int) -> bool:
-        return self._counts[origin] + upto - self._have[origin] > self._kept_max
 
     def _take(self, peer: int, bundle: Sequence[Stamped], out: Effects) -> None:
         for message in bundle:
@@ -226,6 +240,12 @@ class PiggybackEngine:
     def _say(self, out: Effects) -> None:
         self._unsaid = 0
         out.send.append(Control(self._slot, HAVE, tuple(self._have)))
+
+    def had_by_all(self) -> int:
+        """So many messages of this node every member is known to have, the first ones."""
+        me = self._slot
+        rows = [row[me] for slot, row in enumerate(self._known) if slot != me]
+        return min(rows, default=self._have[me])
 
     def receive_many(self, peer: int, messages: Sequence[WireMessage], out: Effects) -> None:
         """One after the other."""
@@ -269,9 +289,10 @@ def _bundles(lacking: list[Stamped], message: Stamped) -> Iterator[Stamped | Bun
 
 def make(
     members: Members, slot: int, options: EngineOptions
-) -> tuple[PlainClient, PiggybackEngine]:
+) -> tuple[PiggybackClient, PiggybackEngine]:
     """Both processes of one node."""
-    return PlainClient(members, slot), PiggybackEngine(members, slot, options)
+    engine = PiggybackEngine(members, slot, options)
+    return PiggybackClient(members, slot, engine), engine
 
 
 SPEC = EngineSpec(

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from thence.causal.members import Members
-from thence.engine import cbcast, fifo, graph, history, lamport, last_sender, piggyback, scalar, sequencer, skeen, tagged, token, vector
+from thence.engine import cbcast, fifo, graph, history, lamport, last_sender, piggyback, realtime, scalar, sequencer, skeen, tagged, token, vector
 from thence.engine.base import EngineOptions, EngineSpec
 from thence.errors import LocalProtocolError
 
@@ -27,6 +27,7 @@ ENGINES: dict[str, EngineSpec] = {
         piggyback.SPEC,
         scalar.SPEC,
         last_sender.SPEC,
+        realtime.SPEC,
     )
 }
 DEFAULT_ENGINE = tagged.SPEC.name

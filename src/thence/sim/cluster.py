@@ -21,6 +21,8 @@ from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Final
 
+from msgspec.structs import replace
+
 from thence.causal.dot import seq_of, slot_of
 from thence.causal.members import Members
 from thence.engine.base import Client, Engine, EngineOptions, EngineSpec
@@ -105,6 +107,9 @@ class Cluster:
         and back.  ``around`` puts something around the engine of each slot, such as a meter."""
         self.spec = spec
         self.options = options or EngineOptions()
+        self._steps = 0
+        if spec.timed and self.options.clock is None:
+            self.options = replace(self.options, clock=self._count)
         self.members = Members(names)
         self.size = len(names)
         self.clients: list[Client] = []
@@ -124,6 +129,11 @@ class Cluster:
         self._multicast = spec.multicast
         self._out = Effects()
         self._hook(list(watchers))
+
+    def _count(self, slot: int) -> int:
+        """A clock for engines that read one, where there is no time: it goes on when it is read."""
+        self._steps += 1
+        return self._steps
 
     def _hook(self, watchers: list[Watcher]) -> None:
         def hooks(name: str) -> list[Callable[..., None]]:

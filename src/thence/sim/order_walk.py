@@ -11,11 +11,15 @@ from __future__ import annotations
 import random
 
 import msgspec
+from msgspec.structs import replace
 
 from thence.engine.base import EngineOptions, EngineSpec
 from thence.sim.cluster import Cluster
 from thence.sim.names import node_names
 from thence.sim.orders import Orders
+
+SKEW_STEPS_MAX = 50
+"""How far clocks are apart at most, for engines that read them: a step is a microsecond."""
 
 
 class OrderWalkOptions(msgspec.Struct, frozen=True):
@@ -49,7 +53,9 @@ def order_plan(spec: EngineSpec, seed: int, crashes: int = 0) -> OrderWalkOption
         crashes=crashes,
         eagerness=rng.choice((0.1, 0.5, 0.9)),
         through_codec=rng.random() < 0.3,
-        engine=EngineOptions(stability=spec.stability),
+        engine=EngineOptions(
+            stability=spec.stability, wait_us=rng.choice((0, 10, 100)) if spec.timed else 0
+        ),
     )
 
 
@@ -60,9 +66,14 @@ class OrderWalk:
         self.options = options
         self.rng = random.Random(f"orders {options.seed}")
         names = node_names(options.nodes)
+        self.steps = 0
+        engine = options.engine
+        if spec.timed:
+            self.skews = [self.rng.randrange(SKEW_STEPS_MAX) for _ in names]
+            engine = replace(engine, clock=lambda slot: self.steps + self.skews[slot])
         self.orders = Orders(spec, names)
         self.cluster = Cluster(
-            spec, names, options.engine, [self.orders], through_codec=options.through_codec
+            spec, names, engine, [self.orders], through_codec=options.through_codec
         )
         self.spec = spec
         self.messages = options.messages
@@ -80,6 +91,7 @@ class OrderWalk:
             if rng.random() < self.options.eagerness:
                 self._serve(node)
             self._step(node)
+            self.steps += 1
         return self.orders
 
     def _busy(self) -> bool:
@@ -88,6 +100,8 @@ class OrderWalk:
             return True
         if any(cluster.to_middleware[i] or cluster.to_client[i] for i in self.live):
             return True
+        if self.spec.timed:
+            self.steps += self.options.engine.wait_us + SKEW_STEPS_MAX
         return any([cluster.flush(i) for i in sorted(self.live)])
 
     def _step(self, node: int) -> None:

@@ -7,12 +7,14 @@ for a random while, so clients and middlewares overtake each other as real ones 
 
 from __future__ import annotations
 
+import random
 import shlex
 import time
 from collections.abc import Iterable, Sequence
 from typing import Any
 
 import msgspec
+from msgspec.structs import replace
 
 from thence.engine.base import EngineOptions, EngineSpec
 from thence.errors import UnusableInputError
@@ -47,6 +49,8 @@ class SimulationOptions(msgspec.Struct, frozen=True):
     """How often the metadata that each node holds is logged; 0 is never."""
     through_codec: bool = False
     """Turn every message into bytes and back."""
+    skew_ms: float = 0.0
+    """How far the clocks of the nodes are apart at most, for engines that read them."""
     experiment: str | None = None
     """What this run is a repetition or a setting of; metrics group runs by it."""
 
@@ -67,6 +71,8 @@ class SimulationOptions(msgspec.Struct, frozen=True):
             raise UnusableInputError(f"nodes {self.nodes}: expected 1 to {NODES_MAX}")
         if not 0 <= self.sample_ms <= TIME_MS_MAX:
             raise UnusableInputError(f"sample {self.sample_ms} ms: expected 0 to {TIME_MS_MAX:g}")
+        if not 0 <= self.skew_ms <= TIME_MS_MAX:
+            raise UnusableInputError(f"skew {self.skew_ms} ms: expected 0 to {TIME_MS_MAX:g}")
         if self.experiment is not None and not 1 <= len(self.experiment) <= NAME_CHARS_MAX:
             raise UnusableInputError(
                 f"experiment {self.experiment[:40]!r}: expected a name of up to {NAME_CHARS_MAX} "
@@ -112,7 +118,8 @@ class SimulationOptions(msgspec.Struct, frozen=True):
 
     def scenario(self) -> dict[str, Any]:
         """Every option by its name, for ``run.json``: what the run was made of."""
-        options: dict[str, Any] = msgspec.to_builtins(self)
+        plain = replace(self, engine_options=replace(self.engine_options, clock=None))
+        options: dict[str, Any] = msgspec.to_builtins(plain)
         for part in ("workload", "network", "engine_options"):
             options |= options.pop(part)
         if self.experiment is None:
@@ -132,8 +139,8 @@ def _flags(options: SimulationOptions) -> list[tuple[str, Any, Any]]:
                                     "flush_ms", "phantom_ms", "passive", "streams",
                                     "payload_bytes")),
         (engine, usual.engine_options, ("stability", "stability_batch", "k",
-                                        "pending_per_origin_max")),
-        (options, usual, ("sample_ms", "through_codec", "experiment")),
+                                        "pending_per_origin_max", "concurrent", "wait_us")),
+        (options, usual, ("sample_ms", "skew_ms", "through_codec", "experiment")),
     ):  # fmt: skip
         for name in names:
             option = "--" + name.replace("_", "-")
@@ -275,10 +282,18 @@ class _Run:
         self.timed = [w for w in (*mine, *watchers) if isinstance(w, TimedWatcher)]
         for watcher in self.timed:
             watcher.clock = self.clock
+        engine_options = options.engine_options
+        self.skews_us = [0] * options.nodes
+        self.due_us: list[int | None] = [None] * options.nodes
+        self.is_timed = spec.timed
+        if spec.timed:
+            rng = random.Random(f"{options.seed}/skew")
+            self.skews_us = [int(rng.uniform(0, options.skew_ms) * 1000) for _ in names]
+            engine_options = replace(engine_options, clock=self._time_us)
         self.cluster = Cluster(
             spec,
             names,
-            options.engine_options,
+            engine_options,
             [*mine, *watchers],
             transmit=self._transmit,
             through_codec=options.through_codec,
@@ -400,6 +415,8 @@ class _Run:
         if self.cluster.to_client[j] and not self.client_planned[j]:
             self.client_planned[j] = True
             self.clock.after(self.workload.client_us(), self._look, j)
+        if self.is_timed:
+            self._plan_due(j)
         self.active_us[j] = self.clock.now_us
         if not self.flush_planned[j]:
             self.flush_planned[j] = True
@@ -418,6 +435,26 @@ class _Run:
         self.flush_planned[node] = False
         self.cluster.flush(node)
         self._plan_looks(node)
+
+    # Engines that read a clock.
+
+    def _time_us(self, node: int) -> int:
+        """What the clock of a node shows."""
+        return self.clock.now_us + self.skews_us[node]
+
+    def _plan_due(self, node: int) -> None:
+        engine: Any = self.cluster.engines[node]
+        due_us = engine.due()
+        planned_us = self.due_us[node]
+        if due_us is not None and (planned_us is None or due_us < planned_us):
+            self.due_us[node] = due_us
+            self.clock.at(due_us - self.skews_us[node], self._due, node)
+
+    def _due(self, node: int) -> None:
+        self.due_us[node] = None
+        self.cluster.flush(node)
+        self._plan_looks(node)
+        self._plan_due(node)
 
     # The network and the trace.
 

@@ -8,6 +8,8 @@ from typing import Any
 
 import pytest
 
+import pytest
+
 from tests.client.meshes import deliveries, each_scheme, mesh, run
 from thence.client.exchange import Exchange
 from thence.client.stamped import StampedCredit
@@ -66,6 +68,33 @@ def test_a_group_of_each_engine_talks_and_leaves_a_trace(engine: str, tmp_path: 
 
     run(main())
     assert check_paths([tmp_path]).ok
+
+
+@pytest.mark.parametrize("engine", ["matrix"])
+def test_figure_12_1_a_chain_of_messages_overtakes_nothing(engine: str):
+    rounds = 20
+
+    async def main() -> None:
+        async with mesh(NAMES, engine=engine) as groups:
+            a, b, c = groups
+
+            async def pass_on() -> None:
+                for number in range(rounds):
+                    assert await deliveries(b, 1) == [b"to b %d" % number]
+                    await b.send(b"then %d" % number, ["c"])
+
+            passing = asyncio.create_task(pass_on())
+            for number in range(rounds):
+                await a.send(b"first %d" % number, ["c"])
+                await a.send(b"to b %d" % number, ["b"])
+            seen = await deliveries(c, 2 * rounds)
+            await passing
+            for number in range(rounds):
+                assert seen.index(b"first %d" % number) < seen.index(b"then %d" % number)
+            await c.broadcast(b"thanks")
+            assert await deliveries(a, 1) == await deliveries(b, 1) == [b"thanks"]
+
+    run(main())
 
 
 def test_one_that_gets_nothing_for_long_is_not_waited_for():

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from thence.causal.members import Members
-from thence.engine import cbcast, fifo, graph, history, lamport, last_sender, piggyback, realtime, scalar, sequencer, skeen, tagged, token, vector
+from thence.engine import cbcast, fifo, graph, history, lamport, last_sender, matrix, piggyback, realtime, scalar, sequencer, skeen, tagged, token, vector
 from thence.engine.base import EngineOptions, EngineSpec
 from thence.errors import LocalProtocolError
 
@@ -28,6 +28,7 @@ ENGINES: dict[str, EngineSpec] = {
         scalar.SPEC,
         last_sender.SPEC,
         realtime.SPEC,
+        matrix.SPEC,
     )
 }
 DEFAULT_ENGINE = tagged.SPEC.name

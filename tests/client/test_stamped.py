@@ -71,6 +71,9 @@ def test_a_group_of_each_engine_talks_and_leaves_a_trace(engine: str, tmp_path: 
 
 
 @pytest.mark.parametrize("engine", ["matrix"])
+
+
+@pytest.mark.parametrize("engine", ["matrix", "compressed"])
 def test_figure_12_1_a_chain_of_messages_overtakes_nothing(engine: str):
     rounds = 20
 

@@ -100,6 +100,10 @@ class HoldBack:
                 found.append(Waiting(pack(origin, each.message.seq), missing))
         return found
 
+    def messages(self) -> list[Stamped]:
+        """What is held back."""
+        return [each.message for some in self._held for each in some.values()]
+
     def words(self) -> int:
         """A count per member; of each held message its dot, its number and its needs."""
         held = [each for some in self._held for each in some.values()]

@@ -106,7 +106,7 @@ class MatrixEngine:
     def words(self) -> int:
         """The matrix, a count per member, and a matrix with each held message."""
         square = self._size * self._size
-        return square + self._hold.words() + square * len(self._hold.waiting())
+        return square + self._hold.words() + square * len(self._hold.messages())
 
 
 def make(members: Members, slot: int, options: EngineOptions) -> tuple[PlainClient, MatrixEngine]:

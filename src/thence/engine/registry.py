@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from thence.causal.members import Members
-from thence.engine import cbcast, fifo, graph, history, lamport, last_sender, matrix, piggyback, realtime, scalar, sequencer, skeen, tagged, token, vector
+from thence.engine import cbcast, compressed, compressed_broadcast, fifo, graph, history, lamport, last_sender, matrix, piggyback, realtime, scalar, sequencer, skeen, tagged, token, vector
 from thence.engine.base import EngineOptions, EngineSpec
 from thence.errors import LocalProtocolError
 
@@ -29,6 +29,8 @@ ENGINES: dict[str, EngineSpec] = {
         last_sender.SPEC,
         realtime.SPEC,
         matrix.SPEC,
+        compressed.SPEC,
+        compressed_broadcast.SPEC,
     )
 }
 DEFAULT_ENGINE = tagged.SPEC.name

@@ -8,9 +8,8 @@ from typing import Any
 
 import pytest
 
-import pytest
-
 from tests.client.meshes import deliveries, each_scheme, mesh, run
+from thence import Delivered
 from thence.client.exchange import Exchange
 from thence.client.stamped import StampedCredit
 from thence.config import FlowConfig, TraceConfig
@@ -71,8 +70,6 @@ def test_a_group_of_each_engine_talks_and_leaves_a_trace(engine: str, tmp_path: 
 
 
 @pytest.mark.parametrize("engine", ["matrix"])
-
-
 @pytest.mark.parametrize("engine", ["matrix", "compressed"])
 def test_figure_12_1_a_chain_of_messages_overtakes_nothing(engine: str):
     rounds = 20
@@ -125,3 +122,23 @@ def test_chains_that_an_engine_refuses_take_a_place_for_each_payload():
     credit.arrived(1, [chain, good, chain], [0, 1, 3, 4])
     credit.taken(good)
     assert exchange.flows[1].held == 0
+
+
+def test_whoever_gets_its_message_back_knows_that_all_have_it():
+    async def main() -> None:
+        async with mesh(NAMES, engine="synchronous") as groups:
+            for group in groups:
+                for number in range(5):
+                    await group.broadcast(b"%s %d" % (group.node.encode(), number))
+            seen = await asyncio.gather(*(deliveries(group, 15) for group in groups))
+            assert seen[0] == seen[1] == seen[2]
+            a, b, _ = groups
+            await a.send(b"to b", ["b"])
+            assert await deliveries(a, 1) == [b"to b"]
+            found = None
+            while not isinstance(found, Delivered):
+                found = b.take()  # it is there
+                assert found is not None
+            assert found.payload == b"to b"
+
+    run(main())

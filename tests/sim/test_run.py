@@ -49,7 +49,7 @@ def nasty(engine: str, seed: int) -> SimulationOptions:
             distribution=DISTRIBUTIONS[seed % 4],
             loss=(0.2, 0.0)[seed % 2],
             duplicate=0.2,
-            fifo=seed % 6 == 0,
+            fifo=seed % 6 == 0 or spec.fifo_links,
             slow_links=(SlowLink("a", "b", 30.0, seed % 4 == 1),) if seed % 2 else (),
             matrix_ms=_rows(2 + seed % 4) if seed % 5 == 3 else (),
             partitions=(Partition(20.0, 90.0, (("a",),)),) if seed % 5 == 0 else (),
@@ -67,6 +67,12 @@ def nasty(engine: str, seed: int) -> SimulationOptions:
 
 def _rows(size: int) -> tuple[tuple[float, ...], ...]:
     return tuple(tuple(1.0 + 4 * i + j for j in range(size)) for i in range(size))
+
+
+def on_its_links(engine: str, **options: Any) -> SimulationOptions:
+    """FIFO ones if it needs them."""
+    network = NetworkOptions(fifo=ENGINES[engine].fifo_links)
+    return SimulationOptions(engine=engine, network=network, **options)
 
 
 def write(options: SimulationOptions, folder: Path, form: Any = "parquet") -> None:
@@ -105,6 +111,8 @@ def test_the_same_seed_gives_the_same_bytes_under_any_hash_seed(engine: str, tmp
         words += ["--phantom-ms", "20"]
     if ENGINES[engine].streams:
         words += ["--streams", "0.2"]
+    if ENGINES[engine].fifo_links:
+        words += ["--fifo"]
     found = []
     for hash_seed in ("1", "2"):
         folder = tmp_path / hash_seed
@@ -200,7 +208,7 @@ def test_the_scenario_has_every_option_so_that_runs_can_be_compared(tmp_path: Pa
 
 
 def test_run_json_says_how_many_vectors_travel_with_a_message():
-    told = {name: run_info(SimulationOptions(engine=name)).vectors for name in ENGINES}
+    told = {name: run_info(on_its_links(name)).vectors for name in ENGINES}
     assert {name: count for name, count in told.items() if count} == {
         "vector": 1, "cbcast": 1, "cbcast-e2e": 2
     }  # fmt: skip
@@ -223,6 +231,7 @@ def test_a_run_of_no_experiment_names_none():
         (SimulationOptions(engine="vector", workload=WorkloadOptions(phantom_ms=1.0)), "phantoms"),
         (SimulationOptions(engine="graph", engine_options=EngineOptions(k=2)), "no k-stability"),
         (SimulationOptions(sample_ms=-1.0), "sample -1.0"),
+        (SimulationOptions(engine="compressed"), "keep the order of sending"),
     ],
 )
 def test_options_that_cannot_be_are_refused(options: SimulationOptions, reason: str):
@@ -243,4 +252,4 @@ def test_64_nodes_with_100_messages_each_check_clean(tmp_path: Path):
 @pytest.mark.soak
 @pytest.mark.parametrize("engine", ENGINES)
 def test_the_oracle_watches_a_large_run(engine: str):
-    simulate(SimulationOptions(engine=engine, nodes=24), check=True)
+    simulate(on_its_links(engine, nodes=24), check=True)

@@ -87,8 +87,8 @@ def after_view_change(state: State, node: str, record: Record) -> State:
 class Brute:
     def __init__(self, records: Iterable[Record], info: RunInfo) -> None:
         self.info = info
-        self.causal = info.guarantee in ("causal", "causal-total")
-        self.total = info.guarantee in ("total", "causal-total")
+        self.causal = info.guarantee in ("causal", "causal-total", "synchronous")
+        self.total = info.guarantee in ("total", "causal-total", "synchronous")
         self.found: set[Found] = set()
         self.logs: dict[str, list[Record]] = {}
         by_node: dict[str, list[Record]] = {}

@@ -28,7 +28,7 @@ from thence.message import Phantom, WireMessage
 
 PENDING_PER_ORIGIN_MAX = 65_536
 
-Guarantee = Literal["fifo", "causal", "total", "causal-total"]
+Guarantee = Literal["fifo", "causal", "total", "causal-total", "synchronous"]
 Reach = Literal["broadcast", "multicast", "unicast"]
 Survives = Literal["", "reliable", "majority"]
 TagKind = Literal["exact", "over", "none"]

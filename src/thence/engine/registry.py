@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from thence.causal.members import Members
-from thence.engine import cbcast, compressed, compressed_broadcast, fifo, graph, history, lamport, last_sender, matrix, piggyback, realtime, scalar, sequencer, skeen, tagged, token, vector
+from thence.engine import cbcast, compressed, compressed_broadcast, fifo, graph, history, lamport, last_sender, matrix, piggyback, realtime, scalar, sequencer, skeen, synchronous, tagged, token, vector
 from thence.engine.base import EngineOptions, EngineSpec
 from thence.errors import LocalProtocolError
 
@@ -31,6 +31,7 @@ ENGINES: dict[str, EngineSpec] = {
         matrix.SPEC,
         compressed.SPEC,
         compressed_broadcast.SPEC,
+        synchronous.SPEC,
     )
 }
 DEFAULT_ENGINE = tagged.SPEC.name

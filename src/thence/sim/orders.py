@@ -1,4 +1,5 @@
-"""What order the applications of a group saw, judged from explicit histories: FIFO, causal, total.
+"""What order the applications of a group saw, judged from explicit histories: FIFO, causal, total,
+synchronous.
 
 Independent of any engine: it watches what applications send and take, keeps who it is for and what
 happened before it, and says afterwards which guarantees the execution kept.  Sets of messages are
@@ -8,6 +9,13 @@ integers, a bit for each message in the order of sending.
     causal        nobody takes a message before one that happened before it and is for it too
     total         there is one order of all messages in which everybody takes those that are for it
     causal-total  both of the last two
+    synchronous   causal-total, and every message can be drawn as an instant: there is no crown, and
+                  its sender gets it back last, when all others it is for have it
+
+A crown is messages m1 .. mk of which each was sent before the next was taken, by the same node, and
+the last before the first was taken: arrows that cannot all be upright.  Where an engine gives
+messages back to their senders (``EngineSpec.own``) sending ends with that, and that is when it
+counts; for others it is the call.
 
 A message happened before another if the other's sender had sent or taken it, or something after it.
 Own messages count as taken when they are sent for ``causal``, and for ``total`` when the engine
@@ -33,7 +41,8 @@ STRONGER: dict[Guarantee, tuple[Guarantee, ...]] = {
     "fifo": ("causal",),
     "causal": ("causal-total",),
     "total": ("causal-total",),
-    "causal-total": (),
+    "causal-total": ("synchronous",),
+    "synchronous": (),
 }
 """What is the next stronger guarantee, which an engine of this one must be seen to lack."""
 
@@ -55,6 +64,12 @@ class Orders(Watcher):
         """By node, what its application has sent or taken, and what happened before that."""
         self.sequences: list[list[int]] = [[] for _ in self.names]
         """By node, the messages in the order in which its application took them."""
+        self.events: list[list[int]] = [[] for _ in self.names]
+        """The same, with those it sent in between."""
+        self.handed: list[int] = []
+        """By message, the nodes whose middleware has handed it over, a bit per slot."""
+        self.early: list[str] = []
+        """Messages that their senders got back before others had them."""
         self.taken = [0] * len(self.names)
         self.crashed = 0
         """Those that crashed, a bit per slot."""
@@ -71,7 +86,18 @@ class Orders(Watcher):
         to = sum(1 << slot for slot in getattr(tag, "to", ())) or everyone & ~(1 << node)
         self.to.append(to | self.spec.own << node)
         self.before.append(self.past[node])
+        self.handed.append(0)
+        if not self.spec.own:
+            self.events[node].append(number)
         self.past[node] |= 1 << number
+
+    def ready(self, node: int, tag: Any) -> None:
+        number = self.number.get(pack(tag.origin, tag.seq))
+        if number is None:
+            return  # told when it is taken
+        self.handed[number] |= 1 << node
+        if node == tag.origin and self.to[number] & ~self.handed[number] & ~self.crashed:
+            self.early.append(f"{self.names[node]} got {self.show(number)} back before all had it")
 
     def consumed(self, node: int, tag: Any) -> None:
         number = self.number.get(pack(tag.origin, tag.seq))
@@ -85,6 +111,7 @@ class Orders(Watcher):
             self.mistakes.append(f"{name} took {self.show(number)}, which is for others")
         self.taken[node] |= 1 << number
         self.sequences[node].append(number)
+        self.events[node].append(number)
         self.past[node] |= self.before[number] | 1 << number
 
     def crash(self, node: int) -> None:
@@ -101,10 +128,12 @@ class Orders(Watcher):
         found = list(self.mistakes)
         if guarantee == "fifo":
             found += self._out_of_order()
-        if guarantee in ("causal", "causal-total"):
+        if guarantee in ("causal", "causal-total", "synchronous"):
             found += self._before_their_causes()
-        if guarantee in ("total", "causal-total"):
-            found += self._in_two_orders(uniform)
+        if guarantee in ("total", "causal-total", "synchronous"):
+            found += self._circle(self._counting(self.sequences, uniform), "no one order")
+        if guarantee == "synchronous":
+            found += self._circle(self.events, "a crown") + self.early
         return found
 
     def missing(self) -> list[str]:
@@ -156,18 +185,24 @@ class Orders(Watcher):
                 seen |= 1 << number
         return found
 
-    def _in_two_orders(self, uniform: bool) -> list[str]:
+    def _counting(self, sequences: list[list[int]], uniform: bool) -> list[list[int]]:
+        """Those of survivors; of all, if what crashed nodes took counts too."""
+        return [
+            sequence
+            for node, sequence in enumerate(sequences)
+            if uniform or not self.crashed >> node & 1
+        ]
+
+    def _circle(self, sequences: list[list[int]], name: str) -> list[str]:
         """There must be one order that all sequences are part of: their union has no cycle."""
         after: dict[int, set[int]] = {}
-        for node, sequence in enumerate(self.sequences):
-            if self.crashed >> node & 1 and not uniform:
-                continue
+        for sequence in sequences:
             for one, other in pairwise(sequence):
                 after.setdefault(other, set()).add(one)
         try:
             TopologicalSorter(after).prepare()
         except CycleError as error:
-            return [f"no one order: {' then '.join(map(self.show, error.args[1]))}"]
+            return [f"{name}: {' then '.join(map(self.show, error.args[1]))}"]
         return []
 
     def show(self, number: int) -> str:

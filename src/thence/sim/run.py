@@ -10,6 +10,7 @@ from __future__ import annotations
 import random
 import shlex
 import time
+from collections import deque
 from collections.abc import Iterable, Sequence
 from typing import Any
 
@@ -303,6 +304,8 @@ class _Run:
             meter.clock = self.clock
         if self.recorder is not None:
             self.recorder.clients = self.cluster.clients
+        self.keeps_order = spec.fifo_links
+        self.stalled: dict[tuple[int, int], deque[tuple[int, int, WireMessage]]] = {}
         size = options.nodes
         passive = options.workload.passive
         self.left = [options.workload.messages] * (size - passive) + [0] * passive
@@ -408,9 +411,16 @@ class _Run:
 
     def _arrive(self, flight: tuple[int, int, WireMessage]) -> None:
         i, j, message = flight
+        if (i, j) in self.stalled:
+            self.stalled[i, j].append(flight)
+            return
         if not self.cluster.network_deliver(i, j, message):
             self.count.refused += 1
-            self.clock.after(self.network.retry_us, self._arrive, flight)
+            if self.keeps_order:
+                self.stalled[i, j] = deque([flight])
+                self.clock.after(self.network.retry_us, self._offer_again, (i, j))
+            else:
+                self.clock.after(self.network.retry_us, self._arrive, flight)
         # The two looks, in line: this runs for every delivery.
         if self.cluster.to_client[j] and not self.client_planned[j]:
             self.client_planned[j] = True
@@ -421,6 +431,17 @@ class _Run:
         if not self.flush_planned[j]:
             self.flush_planned[j] = True
             self.clock.after(self.flush_us, self._flush, j)
+
+    def _offer_again(self, link: tuple[int, int]) -> None:
+        """What was refused, and what came behind it on a link that keeps the order."""
+        flights = self.stalled.pop(link)
+        while flights and self.cluster.network_deliver(*flights[0]):
+            flights.popleft()
+        if flights:
+            self.count.refused += 1
+            self.stalled[link] = flights
+            self.clock.after(self.network.retry_us, self._offer_again, link)
+        self._plan_looks(link[1])
 
     def _plan_looks(self, node: int) -> None:
         if self.cluster.to_client[node] and not self.client_planned[node]:

@@ -43,8 +43,8 @@ class Replay:
 
     def _set_rules(self) -> None:
         guarantee = "causal" if self.state.info is None else self.state.info.guarantee
-        self.causal = guarantee in ("causal", "causal-total")
-        self.total = guarantee in ("total", "causal-total")
+        self.causal = guarantee in ("causal", "causal-total", "synchronous")
+        self.total = guarantee in ("total", "causal-total", "synchronous")
         self.orders_causes = guarantee != "total"
         self.tells = self.causal and self.state.info is not None and self.state.info.stability
 

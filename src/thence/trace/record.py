@@ -40,7 +40,7 @@ CONTEXT_DOTS_MAX: Final = 1 << 16  # as many origins as there are slots (causal/
 NAME_CHARS_MAX: Final = 1024
 VECTORS_MAX: Final = 1 << 16
 
-Guarantee = Literal["fifo", "causal", "total", "causal-total"]
+Guarantee = Literal["fifo", "causal", "total", "causal-total", "synchronous"]
 Tags = Literal["exact", "over", "none"]
 
 

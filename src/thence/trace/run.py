@@ -28,12 +28,12 @@ class Run(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def causal(self) -> bool:
         """Whether the guarantee speaks of causality beyond one sender."""
-        return self.info.guarantee in ("causal", "causal-total")
+        return self.info.guarantee in ("causal", "causal-total", "synchronous")
 
     @property
     def total(self) -> bool:
         """Whether the guarantee is one order for all; then sending is not delivering."""
-        return self.info.guarantee in ("total", "causal-total")
+        return self.info.guarantee in ("total", "causal-total", "synchronous")
 
 
 class Contexts(msgspec.Struct, frozen=True):

@@ -21,7 +21,7 @@ from thence.pipeline.observed import Floats, Messages, elapsed
 _LACKS = (
     UNSTABLE,
     (
-        lambda log: log.guarantee not in ("causal", "causal-total"),
+        lambda log: log.guarantee not in ("causal", "causal-total", "synchronous"),
         "stability is not defined for this guarantee",
     ),
     UNTOLD,

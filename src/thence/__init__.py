@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     )
     from thence.client.group import Group
     from thence.client.node import Node
+    from thence.client.rsm import StateMachine
     from thence.config.node import NodeConfig
     from thence.engine.base import EngineOptions, EngineSpec
     from thence.engine.effects import Effects
@@ -86,6 +87,7 @@ _HOMES = {
     "Reject": "thence.engine.reject",
     "Removed": "thence.errors",
     "Stable": "thence.client.events",
+    "StateMachine": "thence.client.rsm",
     "Suspected": "thence.client.events",
     "Tag": "thence.engine.tag",
     "ThenceError": "thence.errors",
@@ -133,6 +135,7 @@ __all__ = [
     "Reject",
     "Removed",
     "Stable",
+    "StateMachine",
     "Suspected",
     "Tag",
     "ThenceError",

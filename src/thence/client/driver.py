@@ -25,7 +25,7 @@ from thence.client.events import Connected, Disconnected
 from thence.client.ledger import Ledger
 from thence.engine.bursts import receive_chain
 from thence.engine.reject import DUPLICATE, Reject
-from thence.errors import JournalError, TraceError, WireError
+from thence.errors import JournalError, LocalProtocolError, TraceError, WireError
 from thence.message import Chain, Phantom
 from thence.wire import codec, talk
 from thence.wire.membership import CouncilMessage
@@ -42,8 +42,31 @@ class Driver(Application):
     life = 0
 
     def slot_of(self, peer: str) -> int | None:
-        """The slot of a member by the name of its node."""
-        return self.members.slot(peer) if self.members.has(peer) else None
+        """The slot of a member by the name of its node; None for one that has crashed."""
+        slot = self.members.slot(peer) if self.members.has(peer) else None
+        return None if slot in self._crashed else slot
+
+    def crashed(self, peer: str, now: float) -> None:
+        """A member is gone for good: nothing of it is heard any more, and nobody waits for it."""
+        slot = self.slot_of(peer)
+        if not self.spec.survives:
+            raise LocalProtocolError(f"engine {self.spec.name} cannot go on without a member")
+        if peer == self.name or (slot is None and not self.members.has(peer)):
+            raise LocalProtocolError(f"{peer} is not one of the other members of {self.group}")
+        if slot is None:
+            return
+        self._crashed.add(slot)
+        self._is_changed = True
+        self.exchange.remove(slot)
+        self.engine.crashed(slot, self._out)
+        self._carry_out(now)
+
+    @property
+    def member_names(self) -> list[str]:
+        """The members now."""
+        names = super().member_names
+        gone = [self.members.names[slot] for slot in self._crashed]
+        return [name for name in names if name not in gone] if gone else names
 
     def is_stranger(self, peer: str, said: talk.Open) -> bool:
         """Whether one who opens the group is no member of it."""
@@ -64,7 +87,8 @@ class Driver(Application):
 
     def changed(self) -> tuple[set[int], bool]:
         """The peers whose connections must begin anew; whether there are other members."""
-        return set(), False
+        is_changed, self._is_changed = self._is_changed, False
+        return set(), is_changed
 
     def told(self) -> list[tuple[str, bytes]]:
         """Frames about members to be sent, by peer."""

@@ -89,8 +89,20 @@ class Membership:
 
         It needs the agreement of most members.  ``is_dead``: you vouch that the process does not
         run any more, so that it need not be counted; if that is not true the group may fall apart.
+
+        Where members do not change but the engine goes on when one crashes (``thence engines``),
+        nobody is asked: vouch for it (``is_dead``) at every member that is left.
         """
-        self._elastic.evict(name, is_dead, self._runtime.now)
+        driver, now = self._driver, self._runtime.now
+        if driver.is_elastic or not driver.spec.survives:
+            self._elastic.evict(name, is_dead, now)
+        elif is_dead:
+            driver.crashed(name, now)
+        else:
+            raise LocalProtocolError(
+                f"{driver.group} goes on without {name} only if it has crashed: vouch for that "
+                "(is_dead) at every member that is left"
+            )
         self._runtime.turn()
 
     async def leave(self, leave_s: float | None = None) -> bool:

@@ -19,7 +19,7 @@ def command(
     *,
     nodes: str = "4,16,64",
     messages: int = 20,
-    interval_ms: float = 100.0,
+    interval_ms: float = 1000.0,
     latency_ms: float = 10.0,
     seed: int = 1,
     only: str = "",

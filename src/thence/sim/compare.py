@@ -41,7 +41,7 @@ class CompareOptions(msgspec.Struct, frozen=True):
 
     messages: int = 20
     """Per node."""
-    interval_ms: float = 100.0
+    interval_ms: float = 1000.0
     """Mean time between two messages of a node."""
     latency_ms: float = 10.0
     """Mean, Weibull as in the thesis (8.1.2)."""

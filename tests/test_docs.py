@@ -28,6 +28,8 @@ DOCUMENTS = tracked_files(".md")
 RUNNABLE = ("README.md", "docs/reference/engines.md", "docs/reference/tags.md")
 RUNNABLE += ("docs/reference/simulator.md", "docs/reference/groups.md", "docs/tutorial/groups.md")
 EXAMPLES = tracked_files(".py", under="examples/")
+# One has a test of its own (tests/pipeline), the other is what examples are played in.
+NO_PROGRAMS = {"analytics", "world"}
 ENGINES_PAGE = "docs/reference/engines.md"
 ERRATA_PAGE = "docs/explanation/errata.md"
 
@@ -99,7 +101,7 @@ def test_commands_print_what_the_readme_shows(tmp_path: Path, monkeypatch: pytes
 
 @pytest.mark.parametrize(
     "path",
-    [path for path in EXAMPLES if path.stem != "analytics"],  # tests/pipeline/test_analytics.py
+    [path for path in EXAMPLES if path.stem not in NO_PROGRAMS],
     ids=str,
 )
 def test_an_example_prints_what_its_docstring_says(path: Path):

@@ -17,7 +17,7 @@ MODULE_LINES_MAX = 500
 LINE_COLUMNS_MAX = 100
 VAGUE_NAMES = {"utils", "util", "helpers", "helper", "common", "manager", "misc"}
 # Test folders that are not named for a package: they cut across.
-CROSS_CUTTING = {"chaos", "conformance", "packaging", "scenarios", "thesis", "docs"}
+CROSS_CUTTING = {"chaos", "conformance", "examples", "packaging", "scenarios", "thesis", "docs"}
 FRAGMENT = re.compile(r"[a-z0-9-]+\.(added|changed|fixed|removed)\.md")
 
 PYTHON = tracked_files(".py")

@@ -8,81 +8,93 @@ that is not after the newest option price is stale (thesis, section 3.4.1).
 
     python examples/stock.py
 
-    monitor: option 25.50
-    monitor: theoretical 26.75, from the current option
-    monitor: option 26.00
-    monitor: option 26.50
-    monitor: theoretical 26.25 is stale: pricing:2 and option:3 are concurrent
+    simulated, without tags
+      option 25.50
+      theoretical 26.75
+      option 26.00
+      option 26.50
+      theoretical 26.25
+    simulated, with tags
+      option 25.50
+      theoretical 26.75
+      option 26.00
+      option 26.50
+      theoretical 26.25 is stale: pricing:2 and option:3 are concurrent
+    on a real group, with tags
+      option 25.50
+      theoretical 26.75
+      option 26.00
+      option 26.50
+      theoretical 26.25 is stale: pricing:2 and option:3 are concurrent
 """
 
 from __future__ import annotations
 
-import thence
+from typing import Any
+
+from world import World, real, simulated
 
 NAMES = ("option", "pricing", "monitor")
 
 
-class Node:
-    """A client and an engine; whoever calls ``receive`` is the network."""
-
-    def __init__(self, name: str) -> None:
-        self.slot = NAMES.index(name)
-        self.client, self.engine = thence.make_node(NAMES, name)
-
-    def send(self, text: str) -> thence.Message:
-        """Broadcast: what the other members are to receive."""
-        out = thence.Effects()
-        self.engine.broadcast(self.client.broadcast(text.encode()), out)
-        message: thence.Message = out.send[0]
-        return message
-
-    def receive(self, message: thence.Message) -> list[thence.Tag]:
-        """The application takes everything that this message made ready."""
-        out = thence.Effects()
-        self.engine.receive(message.origin, message, out)
-        for tag in out.deliver:
-            self.client.consume(tag)
-        return out.deliver
-
-
-class Monitor(Node):
+class Monitor:
     """Shows prices, and tells which of them belong together."""
 
-    def __init__(self) -> None:
-        super().__init__("monitor")
-        self.newest: thence.Tag | None = None
+    def __init__(self, by_tags: bool) -> None:
+        self.by_tags = by_tags
+        self.newest: Any = None
+        self.shown: list[str] = []
 
-    def show(self, message: thence.Message) -> None:
-        """Take a message and say what it means."""
-        for tag in self.receive(message):
-            price = tag.payload.decode()
-            if tag.dot.node == "option":
-                self.newest = tag
-                print(f"monitor: option {price}")
-            elif self.newest is not None and tag.concurrent(self.newest):
-                pair = f"{tag} and {self.newest} are concurrent"
-                print(f"monitor: theoretical {price} is stale: {pair}")
-            else:
-                print(f"monitor: theoretical {price}, from the current option")
+    def heard(self, sender: str, price: str, tag: Any) -> None:
+        """A price arrives."""
+        if sender == "option":
+            self.newest = tag
+            self.shown.append(f"option {price}")
+        elif self.by_tags and tag.concurrent(self.newest):
+            pair = f"{tag} and {self.newest} are concurrent"
+            self.shown.append(f"theoretical {price} is stale: {pair}")
+        else:
+            self.shown.append(f"theoretical {price}")
+
+
+async def script(world: World, by_tags: bool = True) -> list[str]:
+    """Three prices of an option, two theoretical prices, one of them too late; what is shown."""
+    monitor = Monitor(by_tags)
+    known: list[str] = []
+    option = await world.member("option", lambda *_: None)
+    pricing = await world.member("pricing", lambda sender, price, tag: known.append(price))
+    await world.member("monitor", monitor.heard)
+
+    option.say("25.50")
+    await world.until(lambda: known[-1:] == ["25.50"])
+    pricing.say("26.75")
+    await world.until(lambda: len(monitor.shown) == 2)
+
+    option.say("26.00")
+    await world.until(lambda: known[-1:] == ["26.00"])
+    world.hold("option", "pricing")
+    option.say("26.50")  # has not reached the pricing server when that sends again
+    await world.until(lambda: monitor.shown[-1] == "option 26.50")
+    pricing.say("26.25")
+    await world.until(lambda: len(monitor.shown) == 5)
+    return monitor.shown
+
+
+async def without_tags(world: World) -> list[str]:
+    """The anomaly."""
+    return await script(world, by_tags=False)
 
 
 def main() -> None:
-    """Three prices of an option, two theoretical prices, one of them too late."""
-    option, pricing, monitor = Node("option"), Node("pricing"), Monitor()
-
-    first = option.send("25.50")
-    pricing.receive(first)
-    derived = pricing.send("26.75")
-    monitor.show(derived)  # nothing to show yet: the option that it was derived from is missing
-    monitor.show(first)
-
-    second = option.send("26.00")
-    pricing.receive(second)
-    third = option.send("26.50")  # has not reached the pricing server when that sends again
-    late = pricing.send("26.25")
-    monitor.show(second)
-    monitor.show(third)
-    monitor.show(late)
+    """The anomaly, and no anomaly."""
+    for title, play, played in (
+        ("simulated, without tags", simulated, without_tags),
+        ("simulated, with tags", simulated, script),
+        ("on a real group, with tags", real, script),
+    ):
+        print(title)
+        for line in play(played, NAMES, "tagged"):
+            print(f"  {line}")
 
 
 if __name__ == "__main__":

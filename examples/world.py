@@ -180,6 +180,7 @@ class Real:
         self._links: dict[frozenset[str], _Link] = {}
         self._groups: list[thence.Group] = []
         self._changed = asyncio.Event()
+        self._failed: Exception | None = None
 
     async def __aenter__(self) -> Real:
         for name in self.names:
@@ -206,7 +207,10 @@ class Real:
         names = joined.driver.members.names
 
         def hear(tag: Any) -> None:
-            heard(names[tag.origin], tag.payload.decode(), tag)
+            try:
+                heard(names[tag.origin], tag.payload.decode(), tag)
+            except Exception as error:  # to raise it where the script waits
+                self._failed = self._failed or error
             self._changed.set()
 
         joined.on_deliver(hear)
@@ -220,9 +224,11 @@ class Real:
         self._links[frozenset((one, other))].open.set()
 
     async def until(self, seen: Callable[[], bool]) -> None:
-        while not seen():
+        while self._failed is None and not seen():
             self._changed.clear()
             await self._changed.wait()
+        if self._failed is not None:
+            raise self._failed
 
     async def settle(self) -> None:
         quiet = 0
@@ -281,7 +287,11 @@ class _Link:
                 writer.close()
 
         async def accepted(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-            beyond = await asyncio.open_connection("127.0.0.1", port)
+            try:
+                beyond = await asyncio.open_connection("127.0.0.1", port)
+            except ConnectionError:  # that node has ended
+                writer.close()
+                return
             for pair in ((reader, beyond[1]), (beyond[0], writer)):
                 task = asyncio.create_task(pump(*pair))
                 self._tasks.add(task)

@@ -6,7 +6,26 @@ from collections.abc import Iterable
 from typing import Any
 
 from thence.causal.members import Members
-from thence.engine import cbcast, compressed, compressed_broadcast, fifo, graph, history, lamport, last_sender, matrix, piggyback, realtime, scalar, sequencer, skeen, synchronous, tagged, token, vector
+from thence.engine import (
+    cbcast,
+    compressed,
+    compressed_broadcast,
+    fifo,
+    graph,
+    history,
+    lamport,
+    last_sender,
+    matrix,
+    piggyback,
+    realtime,
+    scalar,
+    sequencer,
+    skeen,
+    synchronous,
+    tagged,
+    token,
+    vector,
+)
 from thence.engine.base import EngineOptions, EngineSpec
 from thence.errors import LocalProtocolError
 

@@ -7,7 +7,6 @@ import pytest
 from tests.engine.talks import Talk
 from tests.seeds import seeds
 from thence.engine import piggyback
-from thence.engine.base import EngineOptions
 from thence.engine.effects import Effects
 from thence.engine.registry import ENGINES, make_node
 from thence.engine.reject import (
@@ -157,12 +156,15 @@ def test_nonsense_is_refused_and_leaves_no_trace(message: WireMessage, reason: s
     assert out.reject[-1].reason == DUPLICATE
 
 
-def test_no_more_is_kept_of_another_than_the_limit():
-    _, engine = make_node(NAMES, "a", "piggyback", EngineOptions(pending_per_origin_max=2))
+def test_no_more_is_kept_of_another_than_the_limit(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(piggyback, "OWN_MESSAGES_MAX", 1)
+    _, engine = make_node(NAMES, "a", "piggyback")
     out = Effects()
     for seq in (1, 2, 3):
         engine.receive(1, Stamped(1, seq, (0, seq, 0), b""), out)
     assert [(each.reason, each.retry) for each in out.reject] == [(TOO_FAR_AHEAD, True)]
+    # Others may be as full as this one, and wait for it.
+    assert out.send == [Control(0, 1, (0, 2, 0))]
     engine.receive(2, Control(2, 1, (0, 2, 0)), out)
     out.reject.clear()
     engine.receive(1, Stamped(1, 3, (0, 3, 0), b""), out)

@@ -8,7 +8,8 @@ Theory of operation
 
     What a member has it says itself: the stamp of a message counts, for each member, the messages
     of it that the sender has.  Who has read much and sent little says the same in a control message
-    (kind 1): after 64 messages, and when the idle timer finds it has not been said.
+    (kind 1): after 64 messages, when the idle timer finds it has not been said, and when it has to
+    refuse something for the moment.
 
 Stamp
     The last message of a bundle has a count for each slot, its own included.  Those that are
@@ -63,8 +64,9 @@ HAVE: Final = 1
 """The kind of control message that says what its sender has."""
 UNSAID_MESSAGES_MAX: Final = 64
 OWN_MESSAGES_MAX: Final = 65_536
-"""Of this node, not known to be had by everyone.  Of each other ``pending_per_origin_max`` are
-kept, and what one bundle brings on top of that."""
+"""Of this node, not known to be had by everyone.  Of each other a node keeps twice as many and what
+one bundle brings on top of that: no sender that keeps to the limit comes near it, so that nobody
+who is full waits for others who are."""
 
 
 class PiggybackClient(PlainClient):
@@ -87,11 +89,10 @@ class PiggybackClient(PlainClient):
 class PiggybackEngine:
     """The middleware."""
 
-    def __init__(self, members: Members, slot: int, options: EngineOptions) -> None:
+    def __init__(self, members: Members, slot: int) -> None:
         size = len(members.names)
         self._members = members
         self._slot = slot
-        self._kept_max = options.pending_per_origin_max
         self._have = [0] * size
         self._known = [[0] * size for _ in range(size)]
         self._kept: list[Stamped] = []
@@ -137,13 +138,19 @@ class PiggybackEngine:
                 self._learn(peer, message.stamp)
         elif isinstance(message, Stamped | Bundle):
             bundle = message.messages if isinstance(message, Bundle) else (message,)
-            refused = self._fault(peer, bundle) or self._gap(peer, bundle)
+            refused = self._fault(peer, bundle)
             if refused is None:
-                self._take(peer, bundle, out)
+                if bundle[-1].stamp:  # true also if there is no room for the message
+                    self._learn(peer, bundle[-1].stamp)
+                refused = self._gap(peer, bundle)
+            if refused is None:
+                self._take(bundle, out)
         else:
             refused = Reject(peer, WRONG_KIND, "this engine takes bundles")
         if refused is not None:
             out.reject.append(refused)
+            if refused.retry and self._unsaid:
+                self._say(out)  # others may wait for that, and so may this node for them
 
     def _control_fault(self, peer: int, message: Control) -> Reject | None:
         if not is_member(peer, self._members) or message.origin != peer or peer == self._slot:
@@ -194,15 +201,16 @@ class PiggybackEngine:
             if count > have.get(origin, self._have[origin]):
                 detail = f"message {count} of slot {origin} is not here"
                 return Reject(peer, TOO_FAR_AHEAD, detail, True)
-        full = [origin for origin in have if self._counts[origin] >= self._kept_max]
+        most = 2 * OWN_MESSAGES_MAX
+        full = [origin for origin in have if self._counts[origin] >= most]
         if full:
             self._forget()
-            if any(self._counts[origin] >= self._kept_max for origin in full):
-                detail = f"{self._kept_max} messages of a slot are not known to be had by all"
+            if any(self._counts[origin] >= most for origin in full):
+                detail = f"{most} messages of a slot are not known to be had by all"
                 return Reject(peer, TOO_FAR_AHEAD, detail, True)
         return None
 
-    def _take(self, peer: int, bundle: Sequence[Stamped], out: Effects) -> None:
+    def _take(self, bundle: Sequence[Stamped], out: Effects) -> None:
         for message in bundle:
             origin, seq = message.origin, message.seq
             if seq <= self._have[origin]:
@@ -212,8 +220,6 @@ class PiggybackEngine:
             self._keep(message)
             self._unsaid += 1
             out.deliver.append(PlainTag(origin, seq, message.payload))
-        if bundle[-1].stamp:
-            self._learn(peer, bundle[-1].stamp)
         if self._unsaid >= UNSAID_MESSAGES_MAX:
             self._say(out)
 
@@ -291,7 +297,7 @@ def make(
     members: Members, slot: int, options: EngineOptions
 ) -> tuple[PiggybackClient, PiggybackEngine]:
     """Both processes of one node."""
-    engine = PiggybackEngine(members, slot, options)
+    engine = PiggybackEngine(members, slot)
     return PiggybackClient(members, slot, engine), engine
 
 

@@ -9,10 +9,12 @@ Theory of operation
 
 What it guarantees
     In all executions: the order of each sender.  Causal order, and one order for all, if clocks do
-    not differ and ``wait_us`` is above 0 and at least the longest delay of a message.  With skew an
-    answer from a node whose clock is behind has an earlier stamp than its question, and comes
-    first (tests/engine/test_realtime.py shows both).  A message that comes too late for its place
-    has the flag ``late``: the wait was too short, or clocks differ by more than it allows for.
+    not differ and ``wait_us`` is above 0 and at least the longest delay of a message.  With skew a
+    node whose clock is ahead of the others' does not wait long enough: an answer comes before its
+    question (tests/engine/test_realtime.py shows both).  A message that comes too late for its
+    place has the flag ``late``: the wait was too short, or clocks differ by more than it allows
+    for.  A node whose clock is behind waits longer, because it takes nothing that is stamped in its
+    future; so an answer always has a later stamp than its question, and only the wait can fail.
 
 Time
     ``EngineOptions.clock`` gives the time at a slot; the engine reads it in its steps and has no

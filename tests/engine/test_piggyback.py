@@ -17,6 +17,7 @@ from thence.engine.reject import (
     TOO_FAR_AHEAD,
     UNSENT_OWN_DOT,
     WRONG_KIND,
+    Reject,
 )
 from thence.errors import LimitError, LocalProtocolError
 from thence.message import Bundle, Control, Directed, Phantom, Stamped, WireMessage
@@ -80,7 +81,7 @@ def test_who_only_listens_says_what_it_has_now_and_then():
 
 
 class _AtOnce(Watcher):
-    """Of what arrives, all that is accepted is handed over in the same step."""
+    """Of what arrives, all is accepted, and handed over in the same step."""
 
     def __init__(self) -> None:
         self.ready_here: set[tuple[int, int, int]] = set()
@@ -88,6 +89,9 @@ class _AtOnce(Watcher):
 
     def ready(self, node: int, tag: object) -> None:
         self.ready_here.add((node, tag.origin, tag.seq))  # type: ignore[attr-defined]
+
+    def rejected(self, node: int, reject: Reject) -> None:
+        self.waited += reject.reason != DUPLICATE
 
     def arrived(self, node: int, peer: int, message: WireMessage) -> None:
         if isinstance(message, Stamped | Bundle):

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from tests.client.meshes import deliveries, each_scheme, mesh, run
-from thence import Delivered
+from thence import Delivered, Group
 from thence.client.exchange import Exchange
 from thence.client.stamped import StampedCredit
 from thence.config import FlowConfig, TraceConfig
@@ -140,5 +140,66 @@ def test_whoever_gets_its_message_back_knows_that_all_have_it():
                 found = b.take()  # it is there
                 assert found is not None
             assert found.payload == b"to b"
+
+
+@pytest.mark.parametrize("engine", ["sequencer", "token", "lamport", "skeen"])
+@each_scheme
+def test_all_members_take_all_messages_in_one_order(scheme: str, engine: str, tmp_path: Path):
+    flow = FlowConfig(credit_messages=4)
+    trace = TraceConfig(folder=str(tmp_path))
+
+    async def main() -> None:
+        async with mesh(NAMES, scheme, engine=engine, flow=flow, trace=trace) as groups:
+            taking = asyncio.gather(*(deliveries(group, 90) for group in groups))
+            for number in range(30):
+                for name, group in zip(NAMES, groups, strict=True):
+                    await group.broadcast(b"%s%d" % (name.encode(), number))
+            first, *others = await taking
+            assert others == [first, first]
+            assert len(set(first)) == 90
+            for group in groups:
+                assert await group.drain()
+
+    run(main())
+    assert check_paths([tmp_path]).ok
+
+
+def test_skeen_orders_messages_for_some_on_a_real_group():
+    async def main() -> None:
+        async with mesh("abcd", engine="skeen") as groups:
+            a, b, c, d = groups
+            taking = asyncio.gather(deliveries(b, 40), deliveries(c, 40))
+            for number in range(20):
+                await a.send(b"a%d" % number, ["b", "c"])
+                await d.send(b"d%d" % number, ["b", "c"])
+            at_b, at_c = await taking
+            assert at_b == at_c
+            assert len(set(at_b)) == 40
+            assert await deliveries(a, 20) == [b"a%d" % number for number in range(20)]
+
+    run(main())
+
+
+@pytest.mark.parametrize("engine", ["sequencer", "token", "lamport", "skeen"])
+def test_a_slow_application_holds_up_senders_and_breaks_no_limit(engine: str):
+    flow = FlowConfig(credit_messages=4, outbox_messages_max=16)
+
+    async def main() -> None:
+        async with mesh(NAMES, engine=engine, flow=flow) as groups:
+            a, b, c = groups
+
+            async def send(group: Group) -> None:
+                for number in range(40):
+                    await group.broadcast(b"%d" % number)
+
+            sending = [asyncio.create_task(send(group)) for group in (a, c)]
+            quick = asyncio.gather(deliveries(a, 80), deliveries(c, 80))
+            slow = []
+            for _ in range(80):
+                slow += await deliveries(b, 1)
+                await asyncio.sleep(0.002)
+            assert await quick == [slow, slow]
+            await asyncio.gather(*sending)
+            assert [len(group.connected) for group in groups] == [2, 2, 2]
 
     run(main())

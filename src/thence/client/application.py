@@ -341,6 +341,8 @@ class Application(Sending):
         if out.deliver:
             if self._trace is not None:
                 self._trace.ready(self._us(now), out.deliver)
+            if self._stamped is not None:
+                self._stamped.ready(out.deliver)
             self.queue.extend(out.deliver)
             out.deliver.clear()
         if out.k_stable:  # before what one pass found stable too: then it is forgotten

@@ -80,7 +80,7 @@ class Flow:
 
     def opening(self) -> tuple[int, int, int]:
         """Have, limit and limit_bytes, for the frame that opens the group."""
-        self._arrived_bytes = 0
+        self._arrived_bytes = self._told_bytes = self.told_limit = 0
         return self.ack()
 
     def opened(self, said: Open) -> None:
@@ -136,7 +136,9 @@ class Flow:
         """Have, limit and limit_bytes; the peer is told now."""
         self.ack_at = None
         self.told = self.durable
-        self.told_limit, self._told_bytes = self._limit(), self._limit_bytes()
+        # What waited in an engine and is ready now is held later than it came: a limit stays.
+        self.told_limit = max(self.told_limit, self._limit())
+        self._told_bytes = max(self._told_bytes, self._limit_bytes())
         return self.told, self.told_limit, self._told_bytes
 
     # What the peer sent.

@@ -3,6 +3,10 @@
 With those a message may come through another member than its sender, along with others, or for
 the middleware alone.  A peer's credit is what came over its own connection, so that is kept by
 message until the application takes it; what is for the middleware is given back at once.
+
+What waits in the engine may wait for something that comes behind it on the same connection, such
+as the release of a message, so it does not count against the peer (the engine has limits of its
+own); it counts from when it is ready until the application takes it.
 """
 
 from __future__ import annotations
@@ -42,10 +46,15 @@ class StampedCredit:
                 self._exchange.taken(slot, b"")
                 continue
             last = item if isinstance(item, Stamped) else item.messages[-1]
-            if (last.origin, last.seq) in self._came:
-                self._exchange.taken(slot, item.payload)
-            else:
-                self._came[last.origin, last.seq] = (slot, item.payload)
+            self._exchange.taken(slot, item.payload)
+            self._came.setdefault((last.origin, last.seq), (slot, item.payload))
+
+    def ready(self, tags: Sequence[Any]) -> None:
+        """These wait for the application now."""
+        for tag in tags:
+            came = self._came.get((tag.origin, tag.seq))
+            if came is not None:
+                self._exchange.hold(*came)
 
     def taken(self, tag: Any) -> None:
         """The application took a message; its own ones came from nobody."""

@@ -279,6 +279,10 @@ class TotalEngine:
         elif message.stamp[2] == TOLD:
             self._told[peer].append(message)
             return
+        self._accept(peer, message, out)
+
+    def _accept(self, peer: int, message: Stamped | Control, out: Effects) -> None:
+        """A message of the order itself."""
         if message.stamp[1] > self._epoch:
             self._early.append((peer, message))
         elif message.stamp[1] == self._epoch and not self._is_frozen:
@@ -322,7 +326,7 @@ class TotalEngine:
         early, self._early = self._early, []
         for peer, message in early:
             if peer not in self._gone:
-                self._dispatch(peer, message, out)
+                self._accept(peer, message, out)
         self._go(out)
 
     # Looking in.

@@ -212,6 +212,27 @@ def test_the_last_survivor_takes_its_own_messages(name: str):
     assert taken.by_node[2] == [(2, 1), (2, 2), (2, 3), (2, 4)]
 
 
+def test_a_number_after_a_gap_that_nobody_can_fill_is_given_anew():
+    """c has b's message with number 2, and a's with number 1 is lost with a and b."""
+    cluster, taken = group("token", 4)
+    for node in (0, 1):
+        cluster.client_broadcast(node)
+        cluster.middleware_step(node)
+    while cluster.in_flight:
+        i, j, message = cluster.in_flight.pop(0)
+        if {i, j} == {0, 1} or (i, j) == (1, 2):
+            cluster.network_deliver(i, j, message)
+    live = [2, 3]
+    for node in live:
+        for gone in (0, 1):
+            cluster.crashed(node, gone)
+        cluster.client_broadcast(node)
+        cluster.middleware_step(node)
+    settle(cluster, live)
+    assert taken.by_node[2] == taken.by_node[3]
+    assert sorted(taken.by_node[2]) == [(2, 1), (3, 1)]
+
+
 def test_a_coordinator_may_take_an_order_to_its_grave():
     """N messages per broadcast do not suffice for more: it delivers before others have it."""
     cluster, taken = group("sequencer", 3)

@@ -133,6 +133,9 @@ class Scene(Watcher):
         while self.cluster.middleware_step(slot):
             pass
 
+    def _idle(self, line: Line) -> None:
+        self.cluster.flush(self._slot(line.node))
+
     def _bring_phantom(self, line: Line) -> None:
         for node in line.nodes:
             self._hand_over((self._slot(line.node), -1), node)

@@ -51,6 +51,7 @@ FORMS: dict[str, str] = {
     "call": "NODE calls NEW[ to NODES][ TEXT]",
     "pass_on": "NODE passes on MESSAGE",
     "announce": "NODE announces",
+    "idle": "NODE idles",
     "bring_phantom": "network brings the phantom of NODE to NODES",
     "bring_rest": "network brings the rest",
     "bring": "network brings MESSAGE to NODES",

@@ -8,8 +8,9 @@ import pytest
 
 from thence.engine import fifo
 from thence.engine.registry import ENGINES
+from thence.message import Phantom
 from thence.sim.orders import Orders
-from thence.sim.scene import SceneFailure, play
+from thence.sim.scene import Scene, SceneFailure, play
 from thence.sim.script import SCRIPT_ENGINES, parse_script
 
 QUESTION = """\
@@ -100,6 +101,27 @@ def test_without_fifo_links_an_engine_that_needs_them_is_not_judged():
     assert scene.took[1] == ["m2", "m1"]
     in_order = play(parse_script(text.replace("m2 to b", "m1 to b")), "unordered")
     assert not in_order.overtaken
+
+
+def test_a_message_that_comes_once_more_is_not_held_back():
+    text = "engine fifo\nnodes a b\na sends m1\nnetwork brings m1 to b\nb takes m1\n"
+    script = parse_script(text)
+    scene = Scene(script, "fifo")
+    scene.step(script.lines[0])
+    again = scene.cluster.in_flight[0]
+    for line in script.lines[1:]:
+        scene.step(line)
+    scene.cluster.network_deliver(*again)
+    assert scene.here[1] == set()
+    assert scene.took[1] == ["m1"]
+
+
+def test_what_a_node_refuses_fails_the_line():
+    script = parse_script("engine fifo\nnodes a b\na sends m1\n")
+    scene = Scene(script, "fifo")
+    scene.step(script.lines[0])
+    with pytest.raises(SceneFailure, match=r"script:3: under fifo: .*b refused it: wrong-kind"):
+        scene.cluster.network_deliver(0, 1, Phantom(0, 1, ()))
 
 
 def test_phantoms_make_messages_stable_without_more_messages():

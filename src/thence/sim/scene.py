@@ -16,7 +16,7 @@ from typing import Any, NoReturn, cast
 
 from thence.causal.dot import pack, seq_of, slot_of
 from thence.engine.base import EngineOptions, Guarantee
-from thence.engine.reject import Reject
+from thence.engine.reject import DUPLICATE, Reject
 from thence.errors import LocalProtocolError
 from thence.message import Bundle, Message, Phantom, Stamped, VectorMessage, WireMessage
 from thence.sim.checkers import Oracle, OracleFailure
@@ -63,6 +63,8 @@ class Scene(Watcher):
         """By node, what its application was told is stable, in order."""
         self.here: list[set[int]] = [set() for _ in names]
         """By node, what arrived and its middleware has not handed over."""
+        self.handed: list[set[int]] = [set() for _ in names]
+        """By node, what it has handed over; some engines bring it once more, through another."""
         self.overtaken = False
         """A message overtook another on the same link."""
 
@@ -194,13 +196,16 @@ class Scene(Watcher):
 
     def arriving(self, node: int, peer: int, message: WireMessage) -> None:
         origin, seq = _dot(message)
-        if seq > 0:
+        if seq > 0 and pack(origin, seq) not in self.handed[node]:
             self.here[node].add(pack(origin, seq))
 
     def ready(self, node: int, tag: Any) -> None:
         self.here[node].discard(pack(tag.origin, tag.seq))
+        self.handed[node].add(pack(tag.origin, tag.seq))
 
     def rejected(self, node: int, reject: Reject) -> None:
+        if reject.reason == DUPLICATE:
+            return
         self.fail(f"{self.script.nodes[node]} refused it: {reject.reason}, {reject.detail}")
 
     # Expectations.

@@ -82,6 +82,24 @@ async def script(world: World) -> list[tuple[str, str]]:
     return joey.seen
 
 
+async def query(world: World) -> list[tuple[str, str]]:
+    """Garg's chat, whose messages are for a list of users: Ross asks Rachel and Joey, Rachel
+    answers both; what Joey sees.  Phoebe is not meant, and hears nothing."""
+    friends = {name: Friend(name) for name in NAMES}
+    for name, friend in friends.items():
+        friend.member = await world.member(name, friend.heard)
+    ross, rachel, phoebe, joey = friends.values()
+    world.hold("ross", "joey")
+    ross.member.say("Where?", to=["rachel", "joey"])
+    await world.until(rachel.saw("Where?"))
+    rachel.member.say("Central Perk", to=["ross", "joey"])
+    await world.settle()
+    world.release("ross", "joey")
+    await world.until(joey.saw("Where?", "Central Perk"))
+    assert not phoebe.seen
+    return joey.seen
+
+
 def main() -> None:
     """Wrong, right, and right on sockets."""
     for engine, play, where in (

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from chat import GLAD, NAMES, NO, SORRY, YES, script
+from chat import GLAD, NAMES, NO, SORRY, YES, query, script
 
 from tests.examples.ways import each_way, ways
 
@@ -19,3 +19,10 @@ def test_under_fifo_joey_reads_answers_before_what_they_answer(way: str):
 def test_under_causal_order_joey_reads_what_was_said(way: str, engine: str):
     seen = ways[way](script, NAMES, engine)
     assert seen == [("ross", NO), ("rachel", SORRY), ("ross", YES), ("phoebe", GLAD)]
+
+
+@each_way
+def test_an_answer_to_some_overtakes_its_question_under_fifo_only(way: str):
+    asked, answered = ("ross", "Where?"), ("rachel", "Central Perk")
+    assert ways[way](query, NAMES, "fifo") == [answered, asked]
+    assert ways[way](query, NAMES, "tagged") == [asked, answered]

@@ -307,7 +307,7 @@ class Application(Sending):
         that cannot be reached, every member that can be."""
         last = self.exchange.outbox.last
         needs = [flow for flow in self.exchange.peers if flow.is_open or self._ledger is None]
-        return all([flow.acked >= last for flow in needs])
+        return self.unsent == (0, 0) and all([flow.acked >= last for flow in needs])
 
     @property
     def is_journaled(self) -> bool:
@@ -338,6 +338,8 @@ class Application(Sending):
         refused: list[Reject] = []
         if out.send:
             self._post(None, now)
+            if self._blocked:
+                self._unblock()
         if out.deliver:
             if self._trace is not None:
                 self._trace.ready(self._us(now), out.deliver)

@@ -128,6 +128,9 @@ class Sending:
             self._unstable_max - self.unstable,
         )
         left = self._outbox_bytes_max - outbox.waiting_bytes
+        if self._stamped is not None:
+            messages, size = self.unsent
+            room, left = room - messages, left - size
         if room <= 0 or left <= 0:
             self._no_room()
         if room > wanted:
@@ -196,7 +199,21 @@ class Sending:
     @property
     def has_room(self) -> bool:
         """Whether a broadcast would be taken."""
+        if self._stamped is not None:
+            messages, size = self.unsent
+            outbox = self._outbox
+            if (
+                outbox.waiting + messages >= self._outbox_messages_max
+                or outbox.waiting_bytes + size >= self._outbox_bytes_max
+            ):
+                return False
         return self.exchange.has_room and self.unstable < self._unstable_max
+
+    @property
+    def unsent(self) -> tuple[int, int]:
+        """Messages, and bytes of them, that the engine keeps until their turn comes."""
+        unsent: tuple[int, int] = getattr(self.engine, "unsent", (0, 0))
+        return unsent
 
     def _unblock(self) -> None:
         if self._blocked and self.has_room:

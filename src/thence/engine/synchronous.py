@@ -82,6 +82,7 @@ class SynchronousEngine:
         "_seq",
         "_slot",
         "_to_send",
+        "_to_send_bytes",
         "_unconfirmed",
         "_wishes",
     )
@@ -92,6 +93,7 @@ class SynchronousEngine:
         self._seq = 0
         self._to_send: deque[PlainTag] = deque()
         """Own messages; the first is on its way."""
+        self._to_send_bytes = 0
         self._ask: list[int] = []
         """Those that the first has yet to ask, the next one last."""
         self._unconfirmed: set[int] = set()
@@ -116,6 +118,7 @@ class SynchronousEngine:
             raise LimitError(f"{len(self._to_send)} messages wait for others to be ready")
         self._seq = tag.seq
         self._to_send.append(tag)
+        self._to_send_bytes += len(tag.payload)
         if len(self._to_send) == 1:
             self._begin()
         self._run(out)
@@ -147,6 +150,7 @@ class SynchronousEngine:
         if self._is_through:
             self._is_through = False
             self._passive = None
+            self._to_send_bytes -= len(tag.payload)
             out.deliver.append(self._to_send.popleft())
             if self._to_send:
                 self._begin()
@@ -271,6 +275,12 @@ class SynchronousEngine:
         if known.seq == seq:
             return Reject(peer, DUPLICATE, f"message {seq} of slot {origin} waits")
         return Reject(peer, BAD_SEQ, f"message {known.seq} of slot {origin} is not through")
+
+    @property
+    def unsent(self) -> tuple[int, int]:
+        """Own messages that are not through, and the bytes of their payloads: a driver takes no
+        more than it has room for."""
+        return len(self._to_send), self._to_send_bytes
 
     def announce(self, phantom: Phantom, out: Effects) -> None:
         """There are none."""

@@ -77,7 +77,11 @@ class GroupOrders(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def deliveries(self) -> int:
         """All that are made of them."""
-        return self.messages * (len(self.nodes) - 1)
+        return sum(self.takes(name) for name in self.names)
+
+    def takes(self, name: str) -> int:
+        """How many messages one of them gets."""
+        return self.messages - (0 if ENGINES[self.engine].own else self.node(name).send)
 
     @property
     def all_stable(self) -> bool:

@@ -75,7 +75,7 @@ class Watch:
 
     def _has_all(self, name: str) -> bool:
         own, found = self._orders.node(name).send, self._before[name]
-        return found.sent >= own and found.delivered >= self._orders.messages - own
+        return found.sent >= own and found.delivered >= self._orders.takes(name)
 
     def _state(self) -> str:
         silent = [name for name in self._orders.names if name not in self._before]
@@ -87,7 +87,7 @@ class Watch:
             each, own = self._before[name], self._orders.node(name).send
             return (
                 f"{name} sent {each.sent:,} of {own:,} messages and took {each.delivered:,} of "
-                f"{self._orders.messages - own:,}"
+                f"{self._orders.takes(name):,}"
             )
         name, each = min(self._before.items(), key=lambda item: item[1].stable)
         return f"at {name} {each.stable:,} of {self._orders.messages:,} messages became stable"

@@ -92,7 +92,7 @@ class Application(Sending):
             self._ledger = Ledger(journal, self.client, self.engine, checkpoint_bytes)
         self._is_tagged = spec.name == "tagged"
         self._crashed: set[int] = set()  # the slots of members that are gone for good
-        self._is_changed = False
+        self._is_smaller = False
         self.auto_confirm = True
         self.failed = ""
         """Why this node cannot go on; everything raises it then."""

@@ -56,7 +56,7 @@ class Driver(Application):
         if slot is None:
             return
         self._crashed.add(slot)
-        self._is_changed = True
+        self._is_smaller = True
         self.exchange.remove(slot)
         self.engine.crashed(slot, self._out)
         self._carry_out(now)
@@ -87,8 +87,8 @@ class Driver(Application):
 
     def changed(self) -> tuple[set[int], bool]:
         """The peers whose connections must begin anew; whether there are other members."""
-        is_changed, self._is_changed = self._is_changed, False
-        return set(), is_changed
+        is_smaller, self._is_smaller = self._is_smaller, False
+        return set(), is_smaller
 
     def told(self) -> list[tuple[str, bytes]]:
         """Frames about members to be sent, by peer."""

@@ -38,10 +38,6 @@ ENGINES: dict[str, EngineSpec] = {
         cbcast.SPEC,
         cbcast.SPEC_E2E,
         fifo.SPEC,
-        sequencer.SPEC,
-        token.SPEC,
-        lamport.SPEC,
-        skeen.SPEC,
         history.SPEC,
         piggyback.SPEC,
         scalar.SPEC,
@@ -51,6 +47,10 @@ ENGINES: dict[str, EngineSpec] = {
         compressed.SPEC,
         compressed_broadcast.SPEC,
         synchronous.SPEC,
+        sequencer.SPEC,
+        token.SPEC,
+        lamport.SPEC,
+        skeen.SPEC,
     )
 }
 DEFAULT_ENGINE = tagged.SPEC.name

@@ -16,6 +16,7 @@ def test_one_line_per_engine(capsys: pytest.CaptureFixture[str]):
     assert header.split() == [
         "name",
         "guarantee",
+        "reach",
         "tags",
         "stability",
         "phantoms",
@@ -34,4 +35,4 @@ def test_json_holds_the_same_facts(capsys: pytest.CaptureFixture[str]):
     assert [row["name"] for row in rows] == list(ENGINES)
     for row in rows:
         spec = ENGINES[row["name"]]
-        assert row == {name: getattr(spec, name) for name in row}
+        assert row == {name: getattr(spec, name) for name in row} | {"reach": list(spec.reach)}

@@ -12,6 +12,7 @@ from tests.client.fakes import driver_of
 from tests.client.meshes import deliveries, each_scheme, mesh, run, until
 from thence import Full, Group, LimitError, blocking
 from thence.config import FlowConfig
+from thence.engine.base import EngineOptions
 from thence.engine.registry import ENGINES
 from thence.message import PAYLOAD_BYTES_MAX
 from thence.trace.check import check_paths
@@ -140,7 +141,8 @@ def test_a_burst_is_cut_where_the_bytes_end():
 
 @pytest.mark.parametrize("engine", ENGINES)
 def test_what_is_sent_of_a_burst_that_is_cut_has_its_tags(engine: str):
-    driver = driver_of(engine=engine, flow=FlowConfig(outbox_bytes_max=1024))
+    options = EngineOptions(clock=lambda _: 0)
+    driver = driver_of(engine=engine, options=options, flow=FlowConfig(outbox_bytes_max=1024))
     tags = driver.broadcast_many([bytes(100)] * 20, 0.0)
     assert 0 < len(tags) < 20
     assert len(tags) == driver.counts["sent"]

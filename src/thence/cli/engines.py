@@ -12,7 +12,7 @@ from thence.engine.registry import ENGINES
 
 
 def command(*, as_json: Annotated[bool, Parameter(name="--json", negative=())] = False) -> int:
-    """List the broadcast engines: what they guarantee and offer, one line each.
+    """List the engines: what they guarantee and offer, one line each.
 
     Parameters
     ----------
@@ -27,11 +27,12 @@ def command(*, as_json: Annotated[bool, Parameter(name="--json", negative=())] =
     return 0
 
 
-def describe(spec: EngineSpec) -> dict[str, str | bool]:
+def describe(spec: EngineSpec) -> dict[str, str | bool | list[str]]:
     """The public facts about an engine, in the order in which they are printed."""
     return {
         "name": spec.name,
         "guarantee": spec.guarantee,
+        "reach": list(spec.reach),
         "tags": spec.tags,
         "stability": spec.stability,
         "phantoms": spec.phantoms,
@@ -54,7 +55,7 @@ def table(specs: list[EngineSpec]) -> str:
     )
 
 
-def _cell(value: str | bool) -> str:
+def _cell(value: str | bool | list[str]) -> str:
     if isinstance(value, bool):
         return "yes" if value else "no"
-    return value
+    return value if isinstance(value, str) else ",".join(value)

@@ -62,7 +62,7 @@ COMMANDS: Final[dict[str, Command]] = {
     "status": Command("thence.cli.status:command", "Show what a running node says of itself"),
     "evict": Command("thence.cli.evict:command", "Have a group go on without one of its members"),
     "cert": Command("thence.cli.cert:command", "Make the certificates by which nodes are known"),
-    "engines": Command("thence.cli.engines:command", "List the broadcast engines"),
+    "engines": Command("thence.cli.engines:command", "List the engines"),
     "engines compare": Command(
         "thence.cli.engines_compare:command", "Compare what they cost on one workload"
     ),

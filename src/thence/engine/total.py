@@ -50,7 +50,9 @@ from thence.message import Control, Directed, Phantom, Stamped, WireMessage
 OWN_MESSAGES_MAX = 65_536
 """Own messages that have no place in the order yet; a sender is refused beyond."""
 ACK_MESSAGES = 64
-"""So many messages may pass before one is sent only to say that they came."""
+ACK_ROUNDS = 4
+"""So many messages, and so many for each member, may pass before one is sent only to say that they
+came: where all send about as much, own messages say it before."""
 KEPT_MAX = 4
 """Messages of later epochs, and those told by a peer, for each member, possible epoch, and message
 of one origin that may wait."""
@@ -99,7 +101,7 @@ class TotalEngine:
         self._members = members
         self._slot = slot
         self._limit = options.pending_per_origin_max
-        self._ack_every = min(ACK_MESSAGES, max(1, self._limit // 2))
+        self._ack_every = min(max(ACK_MESSAGES, ACK_ROUNDS * size), max(1, self._limit // 2))
         self._seq = 0
         self._mine: dict[int, PlainTag] = {}
         """Own messages that are not delivered, by number."""

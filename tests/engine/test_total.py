@@ -61,7 +61,7 @@ def cost(
     return taken.arrivals
 
 
-# Messages per multicast (the measure).
+# Messages per multicast.
 
 
 @pytest.mark.parametrize("size", [1, 2, 5, 9])

@@ -17,8 +17,11 @@ from thence.message import (
     PAYLOAD_BYTES_MAX,
     STREAM_CHARS_MAX,
     Aside,
+    Bundle,
+    Control,
     Message,
     Phantom,
+    Stamped,
     StreamDot,
     VectorMessage,
     WireMessage,
@@ -129,3 +132,22 @@ def test_any_bytes_are_a_batch_or_a_wire_error(data: bytes) -> None:
         decode_batch(data)
     except WireError:
         return
+
+
+@pytest.mark.parametrize(
+    ("message", "written"),
+    [
+        (Stamped(1, 2, (3, 4), b"hi"), "96050102920304c402686990"),
+        (Stamped(1, 2, (3, 4), b"hi", (0, 2)), "96050102920304c4026869920002"),
+        (Control(1, 2, (3, 4)), "94060102920304"),
+        (
+            Bundle((Stamped(1, 1, (1,), b"a"), Stamped(2, 1, (1, 1), b"b"))),
+            "920792960501019101c401619096050201920101c4016290",
+        ),
+    ],
+)
+def test_messages_of_engines_that_order_by_stamps_have_these_bytes(
+    message: WireMessage, written: str
+) -> None:
+    assert encode(message).hex() == written
+    assert decode(bytes.fromhex(written)) == message

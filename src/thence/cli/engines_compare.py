@@ -81,7 +81,7 @@ def table(found: list[Cost]) -> str:
     rows = [HEADS] + [
         (
             cost.engine, cost.guarantee, str(cost.nodes), f"{cost.messages:.1f}",
-            f"{cost.bytes:.1f}", f"{cost.delay_ms:.1f}",
+            f"{cost.bytes:.1f}", f"{cost.delay_ms:z.1f}",
         )
         for cost in found
     ]  # fmt: skip

@@ -2,7 +2,7 @@
 
 Everybody who stays has the same state, the traces of all are clean, and no broadcast waits for a
 change of the membership.  Each test prints how long broadcasts took in each phase (``pytest -s``).
-THENCE_CHAOS_S scales the long one.
+The long one holds these times against undisturbed ones; THENCE_CHAOS_S scales it.
 """
 
 from __future__ import annotations
@@ -99,7 +99,7 @@ def test_a_group_of_processes_grows_and_shrinks_and_agrees(tmp_path: Path):
         crowd.phase("leaves", lambda: crowd.leave("c"))
         hold(crowd, 1.0)
         state = crowd.settle()
-        assert_undisturbed(report(crowd))
+        report(crowd)
         print(state, crowd.check())
 
 

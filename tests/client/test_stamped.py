@@ -11,7 +11,7 @@ import pytest
 from tests.client.meshes import deliveries, each_scheme, mesh, run
 from thence import Delivered, Group
 from thence.client.exchange import Exchange
-from thence.client.stamped import StampedCredit
+from thence.client.stamped import KEPT_MIN, StampedCredit
 from thence.config import FlowConfig, TraceConfig
 from thence.message import Chain, Stamped
 from thence.trace.check import check_paths
@@ -114,7 +114,7 @@ def test_one_that_gets_nothing_for_long_is_not_waited_for():
 
 def test_chains_that_an_engine_refuses_take_a_place_for_each_payload():
     exchange = Exchange(NAMES, 0, FlowConfig(), [0, 0, 0], 1, [], gaps=True)
-    credit = StampedCredit(exchange)
+    credit = StampedCredit(exchange, 8)
     good = Stamped(1, 1, (1,), b"good")
     exchange.hold(1, b"good")
     chain = Chain(1, 2, [b"x", b"y"])
@@ -124,6 +124,25 @@ def test_chains_that_an_engine_refuses_take_a_place_for_each_payload():
     assert exchange.flows[1].held > 0
     credit.taken(good)
     assert exchange.flows[1].held == 0
+
+
+def test_what_an_engine_never_delivers_is_not_remembered_for_good():
+    exchange = Exchange(NAMES, 0, FlowConfig(), [0, 0, 0], 1, [], gaps=True)
+    credit = StampedCredit(exchange, 8)
+    size = 2 * KEPT_MIN
+    for seq in range(1, size + 1):
+        message = Stamped(2, seq, (seq,), bytes(1000))
+        exchange.hold(1, message.payload)
+        credit.arrived(1, [message], [])
+        if seq == 1:
+            credit.ready([message])  # and the application does not take it
+    assert exchange.flows[1].held == 0
+    credit.ready([Stamped(2, size, (size,), b"")])
+    assert exchange.flows[1].held == 1
+    credit.taken(Stamped(2, size, (size,), b""))
+    credit.taken(Stamped(2, 1, (1,), b""))
+    assert exchange.flows[1].held == exchange.flows[1].held_bytes == 0
+    assert sum(map(len, credit._came)) == len(credit._givers) == KEPT_MIN - 1
 
 
 def test_whoever_gets_its_message_back_knows_that_all_have_it():

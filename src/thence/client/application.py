@@ -124,7 +124,9 @@ class Application(Sending):
             names, self.slot, flow, recovered.have, recovered.outbox_first, recovered.outbox,
             gaps=spec.stamped, relays=spec.relays,
         )  # fmt: skip
-        self._stamped = StampedCredit(self.exchange) if spec.stamped else None
+        self._stamped = None
+        if spec.stamped:
+            self._stamped = StampedCredit(self.exchange, options.pending_per_origin_max)
         self._outbox = self.exchange.outbox
         self._outbox_messages_max = flow.outbox_messages_max
         self._outbox_bytes_max = flow.outbox_bytes_max

@@ -382,8 +382,7 @@ class Exchange:
 
     def hold(self, slot: int, payload: bytes) -> None:
         """A message of a former life waits for the application again."""
-        self.flows[slot].held += 1
-        self.flows[slot].held_bytes += talk.message_bytes(payload)
+        self.flows[slot].hold(talk.message_bytes(payload))
 
     def taken(self, slot: int, payload: bytes) -> None:
         """The application took a message."""

@@ -172,6 +172,11 @@ class Flow:
         """Whether so many bytes are more than the peer was told that it may send."""
         return self._arrived_bytes + size > self._told_bytes
 
+    def hold(self, size: int) -> None:
+        """A message that is here waits for the application."""
+        self.held += 1
+        self.held_bytes += size
+
     def taken(self, size: int) -> None:
         """The application took one."""
         self.held -= 1

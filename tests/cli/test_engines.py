@@ -22,6 +22,8 @@ def test_one_line_per_engine(capsys: pytest.CaptureFixture[str]):
         "phantoms",
         "k_stability",
         "streams",
+        "own",
+        "survives",
         "summary",
     ]
     assert [line.split()[0] for line in lines] == list(ENGINES)

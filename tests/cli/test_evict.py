@@ -12,7 +12,7 @@ import msgspec
 import pytest
 
 from tests.cli.test_status import http, stranger
-from thence import blocking
+from thence import Delivered, blocking
 from thence.cli.main import main
 from thence.config import MembershipConfig
 from thence.telemetry.http import Response, StatusServer
@@ -126,6 +126,45 @@ def test_without_most_members_it_is_not_done_and_says_what_dead_means(capsys: Ca
         assert "thence evict NAME --dead, and it is not counted.\nIf it runs after all" in shown
         assert main(["evict", "a", "--status", where, "--dead"]) == 0
         assert "done: a is out; view 2 has b" in capsys.readouterr().out
+
+
+@contextlib.contextmanager
+def fixed(engine: str, names: str) -> Iterator[tuple[list[blocking.Group], list[str]]]:
+    """A group whose members do not change, and where each of them is asked."""
+    peers = {name: f"mem://{name}" for name in names}
+    with contextlib.ExitStack() as stack:
+        made = [
+            blocking.Group(name, engine=engine, peers=peers, status="127.0.0.1:0") for name in names
+        ]
+        for group in made:
+            group.start()
+            stack.callback(group.close, drain_s=0)
+        pages = [group.group._station.status for group in made]
+        yield made, [page.address for page in pages if page is not None]
+
+
+def test_a_total_order_goes_on_without_a_coordinator_that_crashed(capsys: Capture):
+    with fixed("sequencer", "abc") as (groups, pages):
+        for group in groups:
+            group.until_connected()
+        groups[0].close(drain_s=0)  # the coordinator is gone without a word
+        groups[1].broadcast(b"after")
+        assert main(["evict", "a", "--status", pages[1]]) == 2
+        assert "main goes on without a only if it has crashed: vouch" in capsys.readouterr().err
+        assert main(["evict", "z", "--dead", "--status", pages[1]]) == 2
+        assert "z is not one of the other members of main" in capsys.readouterr().err
+        for page in pages[1:]:
+            assert main(["evict", "a", "--dead", "--status", page]) == 0
+            assert f"done: {page} goes on without a; say the same" in capsys.readouterr().out
+        for group in groups[1:]:
+            assert _next_payload(group) == b"after"
+        assert groups[1].members == ("b", "c")
+
+
+def _next_payload(group: blocking.Group) -> bytes:
+    while not isinstance(event := group.next(20.0), Delivered):
+        pass
+    return event.payload
 
 
 def test_a_group_that_is_not_elastic_is_refused(capsys: Capture):

@@ -8,10 +8,11 @@ import pytest
 
 from tests.client.meshes import mesh, run, started, until
 from thence import StateMachine
+from thence.client.rsm import ONE_ORDER
 from thence.engine.registry import ENGINES
 from thence.errors import LocalProtocolError
 
-TOTAL = [name for name, spec in ENGINES.items() if "total" in spec.guarantee]
+TOTAL = [name for name, spec in ENGINES.items() if spec.guarantee in ONE_ORDER]
 SURVIVORS = [name for name in TOTAL if ENGINES[name].survives]
 each_total = pytest.mark.parametrize("engine", TOTAL)
 NAMES = "abc"

@@ -31,13 +31,15 @@ def test_applications_see_the_order_that_is_stated(name: str):
 )
 def test_an_execution_shows_that_it_gives_no_more(name: str, stronger: str):
     spec = ENGINES[name]
-    assert any(
-        order_walk(spec, order_plan(spec, seed)).violations(stronger)  # type: ignore[arg-type]
-        for seed in range(SEEDS_MAX)
-    )
+    for seed in range(SEEDS_MAX):
+        orders = order_walk(spec, order_plan(spec, seed))
+        assert orders.violations(spec.guarantee) == [], f"seed {seed}"
+        if orders.violations(stronger):  # type: ignore[arg-type]
+            return
+    pytest.fail("every execution has the stronger order, too")
 
 
-SURVIVING = [name for name, spec in ENGINES.items() if spec.survives == "reliable"]
+SURVIVING = [name for name, spec in ENGINES.items() if spec.survives]
 
 
 @pytest.mark.parametrize("crashes", [1, 2])

@@ -38,6 +38,8 @@ def describe(spec: EngineSpec) -> dict[str, str | bool | list[str]]:
         "phantoms": spec.phantoms,
         "k_stability": spec.k_stability,
         "streams": spec.streams,
+        "own": spec.own,
+        "survives": spec.survives,
         "summary": spec.summary,
     }
 

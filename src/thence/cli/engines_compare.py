@@ -53,6 +53,8 @@ def command(
     for name in names:
         if name not in ENGINES:
             raise UnusableInputError(f"no engine {name!r}; there are {', '.join(ENGINES)}")
+    if messages < 1:
+        raise UnusableInputError(f"messages {messages}: expected 1 or more")
     options = CompareOptions(messages, interval_ms, latency_ms, seed)
     found: list[Cost] = []
     for cost in costs(sizes, options, names):
@@ -73,7 +75,7 @@ def _sizes(text: str) -> list[int]:
     words = [word.strip() for word in text.split(",")]
     if not all(word.isdecimal() and 2 <= int(word) <= 1024 for word in words):
         raise UnusableInputError(f"nodes {text!r}: expected sizes from 2 to 1024, as in 4,16,64")
-    return [int(word) for word in words]
+    return list(dict.fromkeys(int(word) for word in words))
 
 
 def table(found: list[Cost]) -> str:

@@ -102,7 +102,7 @@ def evict(runtime: Runtime, asked: Mapping[str, str]) -> Response:
         known = ", ".join(runtime.hub.drivers) or "none"
         return _sentence(404, f"this node takes part in no group {group!r}; it is in: {known}")
     if not isinstance(driver, Elastic):
-        return _sentence(409, f"the members of {group} do not change: it is not elastic")
+        return _lose(runtime, driver, name, _SWITCH[dead])
     if driver.is_out:
         return _sentence(409, f"{driver.name} is no member of {group} any more")
     members = driver.council.view.members
@@ -118,6 +118,25 @@ def evict(runtime: Runtime, asked: Mapping[str, str]) -> Response:
         return _sentence(409, str(error))
     runtime.turn()
     return Response(200, msgspec.json.encode(Evicting(True, ids)) + b"\n", JSON)
+
+
+def _lose(runtime: Runtime, driver: Driver, name: str, is_dead: bool) -> Response:
+    """A group whose members do not change goes on without one that crashed, if its engine can."""
+    if not driver.spec.survives:
+        return _sentence(409, f"the members of {driver.group} do not change: it is not elastic")
+    if not is_dead:
+        return _sentence(
+            409, f"{driver.group} goes on without {name} only if it has crashed: vouch for that "
+            "with --dead, at every member that is left",
+        )  # fmt: skip
+    try:
+        driver.crashed(name, runtime.now)
+    except LocalProtocolError as error:
+        return _sentence(404, str(error))
+    runtime.turn()
+    return Response(
+        200, msgspec.json.encode(Evicting(True, tuple(driver.member_names))) + b"\n", JSON
+    )
 
 
 def _sentence(status: int, sentence: str) -> Response:

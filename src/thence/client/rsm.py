@@ -12,11 +12,13 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 from types import TracebackType
+from typing import Final
 
 from thence.client.events import Delivered
 from thence.client.group import Group
 from thence.errors import Full, LocalProtocolError
 
+ONE_ORDER: Final = ("total", "causal-total", "synchronous")
 Apply = Callable[[bytes], bytes]
 """Changes the state by a command; its output."""
 
@@ -27,10 +29,10 @@ class StateMachine:
     def __init__(self, group: Group, apply: Apply) -> None:
         """``apply`` is called with each command, in the order of the group."""
         spec = group.driver.spec
-        if spec.guarantee not in ("total", "causal-total") or not spec.own:
+        if spec.guarantee not in ONE_ORDER or not spec.own:
             raise LocalProtocolError(
                 f"engine {spec.name} does not order everything for all: a state machine needs one "
-                "with guarantee total or causal-total (thence engines)"
+                f"with guarantee {' or '.join(ONE_ORDER)} (thence engines)"
             )
         self.group = group
         self._apply = apply

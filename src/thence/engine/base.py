@@ -30,7 +30,6 @@ PENDING_PER_ORIGIN_MAX = 65_536
 
 Guarantee = Literal["fifo", "causal", "total", "causal-total", "synchronous"]
 Reach = Literal["broadcast", "multicast", "unicast"]
-Survives = Literal["", "reliable", "majority"]
 TagKind = Literal["exact", "over", "none"]
 Concurrent = Literal["deliver", "flag", "refuse", "branch"]
 
@@ -170,9 +169,8 @@ class EngineSpec(msgspec.Struct, frozen=True):
     it has to be flushed."""
     own: bool = False
     """Whether a sender gets its own messages back, in their place in the order."""
-    survives: Survives = ""
-    """Whether it goes on when members crash (``crashed``): when that is detected reliably, or only
-    suspected and a majority remains."""
+    survives: bool = False
+    """Whether it goes on when members crash, once that is certain (``crashed``)."""
 
     @property
     def multicast(self) -> bool:

@@ -210,5 +210,5 @@ SPEC = EngineSpec(
     stamped=True,
     relays=True,
     own=True,
-    survives="reliable",
+    survives=True,
 )

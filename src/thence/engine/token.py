@@ -122,5 +122,5 @@ SPEC = EngineSpec(
     stamped=True,
     relays=True,
     own=True,
-    survives="reliable",
+    survives=True,
 )

@@ -187,8 +187,9 @@ class Status(msgspec.Struct, frozen=True):
 
 
 class Evicting(msgspec.Struct, frozen=True):
-    """What ``POST /evict`` answers: that it is under way, not that it is done."""
+    """What ``POST /evict`` answers: that it is under way, not that it is done; done it is only
+    where members do not change and the engine goes on without those that crashed."""
 
     accepted: bool
     members: tuple[str, ...]
-    """Of the present view, the one to be evicted too."""
+    """Of the present view, the one to be evicted too; without it where that is done."""

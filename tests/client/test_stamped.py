@@ -8,11 +8,12 @@ from typing import Any
 
 import pytest
 
-from tests.client.meshes import deliveries, each_scheme, mesh, run
+from tests.client.meshes import deliveries, each_scheme, mesh, run, started
 from thence import Delivered, Group
 from thence.client.exchange import Exchange
 from thence.client.stamped import KEPT_MIN, StampedCredit
 from thence.config import FlowConfig, TraceConfig
+from thence.engine.base import EngineOptions
 from thence.message import Chain, Stamped
 from thence.trace.check import check_paths
 
@@ -183,6 +184,33 @@ def test_all_members_take_all_messages_in_one_order(scheme: str, engine: str, tm
 
     run(main())
     assert check_paths([tmp_path]).ok
+
+
+@pytest.mark.parametrize("engine", ["sequencer", "token", "lamport", "skeen"])
+@pytest.mark.parametrize("limits", [(2, 65_536, 3), (65_536, 2, 65_536)])
+def test_members_with_different_limits_take_all_messages_in_one_order(
+    engine: str, limits: tuple[int, ...]
+):
+    async def talk(group: Group) -> None:
+        for number in range(50):
+            await group.broadcast(b"%s%d" % (group.node.encode(), number))
+
+    async def main() -> None:
+        async with started(NAMES) as nodes:
+            groups = []
+            for name, limit in zip(NAMES, limits, strict=True):
+                options = EngineOptions(pending_per_origin_max=limit)
+                made = nodes[name].group(members=NAMES, engine=engine, options=options)
+                groups.append(await made)
+            for group in groups:
+                await group.until_connected()
+            taking = asyncio.gather(*(deliveries(group, 150) for group in groups))
+            await asyncio.gather(*map(talk, groups))
+            first, *others = await taking
+            assert others == [first, first]
+            assert len(set(first)) == 150
+
+    run(main())
 
 
 def test_skeen_orders_messages_for_some_on_a_real_group():

@@ -312,9 +312,9 @@ NONSENSE: list[tuple[int, WireMessage, str]] = [
     (0, Control(0, 1, (1, 0, 1)), NOT_A_MEMBER),
     (1, Control(2, 1, (1, 0, 1)), NOT_A_MEMBER),
     (1, Control(1, 99, (1, 0, 1)), WRONG_KIND),
-    (1, Control(1, 1, ()), BAD_CONTEXT),
-    (1, Control(1, 1, (1, 0, -1)), BAD_CONTEXT),
-    (1, Control(1, 1, (1, 0, 1, 1, 1, 1, 1)), BAD_CONTEXT),
+    (1, Control(1, 2, ()), BAD_CONTEXT),
+    (1, Control(1, 2, (1, 0, -1)), BAD_CONTEXT),
+    (1, Control(1, 2, (1, 0, 1, 1, 1, 1, 1)), BAD_CONTEXT),
     (1, Control(1, 0, (1, 0)), BAD_CONTEXT),
     (1, Control(1, 0, (1, 0, 3, 2)), BAD_CONTEXT),
     (1, Control(1, 0, (1, 0, 1, 9)), BAD_CONTEXT),
@@ -339,7 +339,7 @@ def test_nonsense_is_rejected_with_a_reason_and_leaves_no_trace(name: str, at: i
 ONE_KIND = {  # a Control of the right length by engine, for what all check alike
     "sequencer": (2, (1,)),
     "token": (2, (1,)),
-    "lamport": (1, (1,)),
+    "lamport": (2, (1,)),
     "skeen": (4, (1,)),
 }
 
@@ -362,7 +362,7 @@ def test_links_are_counted_from_1_and_bring_each_number_once(name: str):
 
 
 UNASKED: list[tuple[str, WireMessage]] = [
-    ("sequencer", Control(1, 1, (1, 0, 1, 1, 0))),
+    ("sequencer", Control(1, 1, (1, 0, 1, 1, 0, 0))),
     ("sequencer", Stamped(2, 1, (1, 0, 2, 0), b"")),
     ("sequencer", Stamped(1, 5, (1, 0, 2, 0), b"")),
     ("sequencer", Stamped(1, 5, (1, 0, 1, 1, 0), b"")),
@@ -370,12 +370,12 @@ UNASKED: list[tuple[str, WireMessage]] = [
     ("sequencer", Stamped(1, 1, (1, 0, 1, 10**9, 0), b"")),
     ("token", Control(1, 3, (1, 0, 1))),
     ("token", Control(1, 1, (1, 0, 1, 1, 0))),
-    ("lamport", Control(1, 1, (1, 0, 1))),
+    ("lamport", Control(1, 1, (1, 0, 1, 0))),
     ("lamport", Control(1, 2, (1, 0, 1))),
     ("lamport", Stamped(2, 1, (1, 0, 1, 1), b"")),
     ("lamport", Stamped(1, 2, (1, 0, 1, 1), b"")),
     ("lamport", Stamped(1, 1, (1, 0, 1, 0), b"")),
-    ("skeen", Control(1, 1, (1, 0, 1, 1, 0))),
+    ("skeen", Control(1, 1, (1, 0, 1, 1, 0, 0))),
     ("skeen", Control(1, 2, (1, 0, 1, 1))),
     ("skeen", Stamped(2, 1, (1, 0, 1, 1, 0), b"")),
     ("skeen", Stamped(1, 1, (1, 0, 1, 1, 1), b"")),

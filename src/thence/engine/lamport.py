@@ -6,6 +6,9 @@ Theory of operation
     is the first in its sender's queue, the sender delivers it and releases it to all.  The others
     deliver what is released *and* first in their queues.  3(N - 1) messages per broadcast.
 
+    Nobody has more messages under way than the one with the smallest limit lets wait: releases come
+    behind the messages that wait for them.  Acknowledgements say what that limit is.
+
     When a member crashes, survivors tell each other their queues.  Everything in any of them is
     delivered by everyone, by time, and the next epoch begins with empty queues and clocks that are
     past all of it.
@@ -37,14 +40,14 @@ from thence.causal.members import Members
 from thence.engine.base import EngineOptions, EngineSpec
 from thence.engine.effects import Effects
 from thence.engine.plain import PlainTag
-from thence.engine.reject import BAD_SEQ, TOO_FAR_AHEAD, Reject
+from thence.engine.reject import BAD_SEQ, Reject
 from thence.engine.total import TOLD, Report, TotalClient, TotalEngine
 from thence.message import Control, Stamped
 
 MESSAGE = 1
 """Role of a Stamped: its time."""
 ACK = 1
-"""Kind of Control: the number of a message of the one who gets it."""
+"""Kind of Control: the number of a message of the one who gets it, and how many may wait here."""
 RELEASE = 2
 """Kind of Control: the number of a message of its sender."""
 
@@ -53,7 +56,7 @@ class LamportEngine(TotalEngine):
     """The middleware."""
 
     ROLES: ClassVar[dict[int, int]] = {MESSAGE: 1, TOLD: 1}
-    KINDS: ClassVar[dict[int, int]] = {ACK: 1, RELEASE: 1}
+    KINDS: ClassVar[dict[int, int]] = {ACK: 2, RELEASE: 1}
 
     def __init__(self, members: Members, slot: int, options: EngineOptions) -> None:
         super().__init__(members, slot, options)
@@ -79,7 +82,8 @@ class LamportEngine(TotalEngine):
     def _go(self, out: Effects) -> None:
         me = self._slot
         self._deliver_first(out)
-        while self._came[me] < self._seq and len(self._missing) < self._limit:
+        window = min([self._limit, *map(self._room, self._others)])
+        while self._came[me] < self._seq and len(self._missing) < window:
             self._time += 1
             tag = self._mine[self._came[me] + 1]
             self._enqueue(self._time, tag)
@@ -97,9 +101,12 @@ class LamportEngine(TotalEngine):
 
     def _is_full(self, peer: int, message: Stamped | Control) -> bool:
         """Its messages wait for the release of an earlier one of somebody else.  They cannot be in
-        the way of that: whose release is missing has released nothing that waits here."""
-        is_new = isinstance(message, Stamped) and message.stamp[1:3] == (self._epoch, MESSAGE)
-        return is_new and self._released[peer] - self._placed[peer] >= self._limit
+        the way of that: whose release is missing has released nothing that waits here.  Or it has
+        sent more than it was told that may wait."""
+        if not isinstance(message, Stamped) or message.stamp[1:3] != (self._epoch, MESSAGE):
+            return False
+        released = self._released[peer]
+        return released - self._placed[peer] >= self._limit or message.seq > released + self._limit
 
     def _deliver_first(self, out: Effects) -> None:
         """Release and deliver from the head of the queue as far as possible."""
@@ -133,6 +140,7 @@ class LamportEngine(TotalEngine):
                 out.reject.append(Reject(peer, BAD_SEQ, f"own message {seq} awaits no such answer"))
                 return
             self._missing[seq].discard(peer)
+            self._hear_room(peer, message.stamp[3])
             self._go(out)
             return
         if not self._released[peer] < seq <= self._came[peer]:
@@ -147,13 +155,9 @@ class LamportEngine(TotalEngine):
             detail = f"message {seq} of slot {message.origin} is not the next of slot {peer}"
             out.reject.append(Reject(peer, BAD_SEQ, detail))
             return
-        if seq > self._released[peer] + self._limit:
-            detail = f"message {seq} while {self._released[peer]} is released"
-            out.reject.append(Reject(peer, TOO_FAR_AHEAD, detail))
-            return
         self._time = max(self._time, time)
         self._enqueue(time, PlainTag(peer, seq, message.payload))
-        self._control([peer], ACK, (seq,), out)
+        self._control([peer], ACK, (seq, self._my_room), out)
 
     # Crashes.
 

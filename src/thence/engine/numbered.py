@@ -3,6 +3,7 @@
 Theory of operation
     Somebody gives messages their numbers, and everybody delivers them by number.  Who gives number
     k has everything below k.  All keep the end of the list: what some member is not known to have.
+    Who cannot give more numbers, because its limit is reached, asks those who hold it up.
 
     After a crash every survivor reports how far it has the list without a gap.  The longest of
     these lists holds all others, and every message whose sender is there: with a gap at j, whoever
@@ -26,16 +27,19 @@ from thence.causal.members import Members
 from thence.engine.base import EngineOptions
 from thence.engine.effects import Effects
 from thence.engine.plain import PlainTag
-from thence.engine.reject import BAD_SEQ, TOO_FAR_AHEAD, Reject
+from thence.engine.reject import BAD_SEQ, Reject
 from thence.engine.total import Report, TotalEngine
 from thence.message import Control, Stamped
 
 ORDER = 1
 """Role of a Stamped in its place: number, and up to where everybody is known to have the list."""
 ORDERED = 1
-"""Kind of Control, for the sender of a message: number, its own number, and the same."""
+"""Kind of Control, for the sender of a message: number, its own number, the same, and how many of
+its messages may wait for a number here."""
 HAVE = 2
 """Kind of Control: how far the sender has the list."""
+ASK = 5
+"""Kind of Control: a number; who gets it says when it has the list up to there."""
 
 
 class NumberedEngine(TotalEngine):
@@ -58,6 +62,10 @@ class NumberedEngine(TotalEngine):
         """By origin, the number of its last message in the list."""
         self._said = 0
         """How far the others were told that this node has the list."""
+        self._asking: set[int] = set()
+        """Whom this node has asked."""
+        self._askers: dict[int, int] = {}
+        """Who has asked this node, and for which number."""
 
     def _listeners(self) -> list[int]:
         """Who has to know how far this node has the list."""
@@ -68,6 +76,30 @@ class NumberedEngine(TotalEngine):
         self._forget(min([self._have, *(self._haves[peer] for peer in self._others)]))
         return self._top == self._have < self._floor + self._limit
 
+    def _ask(self, out: Effects) -> None:
+        """There is something to number: ask those for whom there is no room."""
+        if self._top > self._have:
+            return  # it is not for them
+        for peer in self._others:
+            if self._haves[peer] <= self._floor and peer not in self._asking:
+                self._asking.add(peer)
+                self._control([peer], ASK, (self._have,), out)
+
+    def _take_have(self, peer: int, message: Control, out: Effects) -> None:
+        """A question or an answer."""
+        if message.kind == ASK:
+            self._askers[peer] = message.stamp[2]
+            self._answer(out)
+        else:
+            self._asking.discard(peer)
+            self._know(peer, message.stamp[2])
+
+    def _answer(self, out: Effects) -> None:
+        for peer, number in sorted(self._askers.items()):
+            if number <= self._have:
+                del self._askers[peer]
+                self._control([peer], HAVE, (self._have,), out)
+
     def _number(self, tag: PlainTag, out: Effects) -> None:
         """Give this message the next number."""
         number = self._top = self._have + 1
@@ -75,7 +107,7 @@ class NumberedEngine(TotalEngine):
         if to:
             self._stamped(to, ORDER, tag, (number, self._floor), out)
         if tag.origin != self._slot:
-            self._control([tag.origin], ORDERED, (number, tag.seq, self._floor), out)
+            self._show(tag.origin, number, tag, out)
         self._place(tag, out)
 
     def _place(self, tag: PlainTag, out: Effects) -> None:
@@ -98,26 +130,33 @@ class NumberedEngine(TotalEngine):
             self._floor += 1
             del self._list[self._floor]
 
+    def _is_full(self, peer: int, message: Stamped | Control) -> bool:
+        """Too many numbers before it are missing.  They come from others, or before it."""
+        if message.stamp[1] != self._epoch:
+            return False
+        if isinstance(message, Stamped):
+            return message.stamp[2] == ORDER and message.stamp[3] > self._have + self._limit
+        return message.kind == ORDERED and message.stamp[2] > self._have + self._limit
+
     def _take_order(self, peer: int, message: Stamped | Control, out: Effects) -> None:
         """A message in its place, from whoever gives numbers or has a longer list."""
         if isinstance(message, Stamped):
             number, floor = message.stamp[3:]
             tag = PlainTag(message.origin, message.seq, message.payload)
         else:
-            number, seq, floor = message.stamp[2:]
+            number, seq, floor, room = message.stamp[2:]
             if seq not in self._mine:
                 out.reject.append(Reject(peer, BAD_SEQ, f"there is no own message {seq} to order"))
                 return
+            self._hear_room(peer, room)
             tag = self._mine[seq]
         if number <= self._have or number in self._ahead or floor >= number:
             out.reject.append(Reject(peer, BAD_SEQ, f"number {number} is given already"))
             return
-        if number > self._have + self._limit:
-            out.reject.append(Reject(peer, TOO_FAR_AHEAD, f"number {number} after {self._have}"))
-            return
         self._know(peer, number)
         self._ahead[number] = (peer, tag)
         self._catch_up(out)
+        self._answer(out)
         self._forget(floor)
 
     def _catch_up(self, out: Effects) -> None:
@@ -144,6 +183,8 @@ class NumberedEngine(TotalEngine):
         return (self._have,)
 
     def _begin(self, reports: dict[int, Report], out: Effects) -> None:
+        self._asking.clear()
+        self._askers.clear()
         self._top = self._have
         for peer, report in reports.items():
             have = report.numbers[0] if report.numbers else 0
@@ -159,10 +200,12 @@ class NumberedEngine(TotalEngine):
 
     def _show(self, peer: int, number: int, tag: PlainTag, out: Effects) -> None:
         if tag.origin == peer:
-            self._control([peer], ORDERED, (number, tag.seq, self._floor), out)
+            self._control([peer], ORDERED, (number, tag.seq, self._floor, self._my_room), out)
         else:
             self._stamped([peer], ORDER, tag, (number, self._floor), out)
 
     def words(self) -> int:
-        """Also two counts per member, and number and dot of what is kept of the list."""
-        return super().words() + 2 * len(self._haves) + 3 * (len(self._list) + len(self._ahead))
+        """Also two counts per member, number and dot of what is kept of the list, and who asks."""
+        asked = len(self._asking) + 2 * len(self._askers)
+        kept = 3 * (len(self._list) + len(self._ahead))
+        return super().words() + 2 * len(self._haves) + kept + asked

@@ -14,6 +14,9 @@ Theory of operation
     everybody has.  Of what is long ago and not known to be delivered a sender asks
     (``ACK_MESSAGES``).
 
+    Nobody has more messages under way to a peer than that lets wait: final times come behind the
+    messages that wait for them.  Proposals say how many these are; who has to wait asks too.
+
     When a member crashes, survivors tell each other what is in their queues or kept, as far as it
     is for the other.  Messages whose final time nobody knows get one that is later than all clocks.
     Everything is delivered, by time, and the next epoch begins with empty queues.
@@ -45,14 +48,15 @@ from thence.causal.members import Members
 from thence.engine.base import EngineOptions, EngineSpec
 from thence.engine.effects import Effects
 from thence.engine.plain import PlainTag
-from thence.engine.reject import BAD_SEQ, TOO_FAR_AHEAD, Reject
+from thence.engine.reject import BAD_SEQ, Reject
 from thence.engine.total import TOLD, Report, TotalClient, TotalEngine
 from thence.message import Control, Stamped
 
 MESSAGE = 1
 """Role of a Stamped: its sender's time, and up to where all its messages are delivered."""
 PROPOSAL = 1
-"""Kind of Control: number of a message, the time proposed, how far its sender's are delivered."""
+"""Kind of Control: number of a message, the time proposed, how far its sender's are delivered, and
+how many of them may wait here."""
 FINAL = 2
 """Kind of Control: number of a message of its sender, and its final time."""
 ASK = 3
@@ -75,7 +79,7 @@ class SkeenEngine(TotalEngine):
     """The middleware."""
 
     ROLES: ClassVar[dict[int, int]] = {MESSAGE: 2, TOLD: 1}
-    KINDS: ClassVar[dict[int, int]] = {PROPOSAL: 3, FINAL: 2, ASK: 0, HEARD: 1}
+    KINDS: ClassVar[dict[int, int]] = {PROPOSAL: 4, FINAL: 2, ASK: 0, HEARD: 1}
 
     def __init__(self, members: Members, slot: int, options: EngineOptions) -> None:
         super().__init__(members, slot, options)
@@ -113,6 +117,10 @@ class SkeenEngine(TotalEngine):
         while self._came[me] < self._seq and len(self._unknown) < self._limit:
             tag = self._mine[self._came[me] + 1]
             to = self._recipients(tag)
+            full = [peer for peer in to if len(self._owed[peer]) >= self._room(peer)]
+            if full:
+                self._ask([peer for peer in full if self._rooms[peer]], out)
+                break
             self._time += 1
             entry = Entry(tag, self._time, missing=set(to))
             self._enqueue(entry)
@@ -125,8 +133,12 @@ class SkeenEngine(TotalEngine):
                 self._finish(entry)
                 self._deliver_first(out)
         if self._came[me] - self._done() >= self._ack_every:
-            lagging = next(iter(self._unknown.values()))
-            for peer in sorted(lagging - self._asking):
+            self._ask(sorted(next(iter(self._unknown.values()))), out)
+
+    def _ask(self, peers: list[int], out: Effects) -> None:
+        """How far have they delivered?  Those who were asked and have not answered, only once."""
+        for peer in peers:
+            if peer not in self._asking:
                 self._asking.add(peer)
                 self._control([peer], ASK, (), out)
 
@@ -207,6 +219,11 @@ class SkeenEngine(TotalEngine):
         opened = self._open[peer]
         return next(iter(opened)) - 1 if opened else self._came[peer]
 
+    def _is_full(self, peer: int, message: Stamped | Control) -> bool:
+        """It has sent more than it was told that may wait."""
+        is_new = isinstance(message, Stamped) and message.stamp[1:3] == (self._epoch, MESSAGE)
+        return is_new and len(self._open[peer]) >= self._limit
+
     def _take(self, peer: int, message: Stamped | Control, out: Effects) -> None:
         self._silent.discard(peer)
         if not self._silent:
@@ -231,21 +248,20 @@ class SkeenEngine(TotalEngine):
             detail = f"message {seq} of slot {message.origin} is no next one of slot {peer}"
             out.reject.append(Reject(peer, BAD_SEQ, detail))
             return
-        if len(self._open[peer]) >= self._limit:
-            out.reject.append(Reject(peer, TOO_FAR_AHEAD, f"too much of slot {peer} waits here"))
-            return
         self._time = max(self._time, time) + 1
         self._enqueue(Entry(PlainTag(peer, seq, message.payload, message.to), self._time))
         self._forget(peer, done)
-        self._control([peer], PROPOSAL, (seq, self._time, self._upto(peer)), out)
+        numbers = (seq, self._time, self._upto(peer), self._my_room)
+        self._control([peer], PROPOSAL, numbers, out)
 
     def _take_proposal(self, peer: int, message: Control, out: Effects) -> None:
-        seq, time, upto = message.stamp[2:]
+        seq, time, upto, room = message.stamp[2:]
         entry = self._entries.get(pack(self._slot, seq)) if seq <= self._seq else None
         if entry is None or not entry.missing or peer not in entry.missing:
             out.reject.append(Reject(peer, BAD_SEQ, f"own message {seq} awaits no such proposal"))
             return
         self._know(peer, upto)
+        self._hear_room(peer, room)
         entry.missing.discard(peer)
         self._raise(entry, time)
         if not entry.missing:

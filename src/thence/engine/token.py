@@ -30,7 +30,7 @@ from typing import ClassVar
 from thence.causal.members import Members
 from thence.engine.base import EngineOptions, EngineSpec
 from thence.engine.effects import Effects
-from thence.engine.numbered import HAVE, ORDER, ORDERED, NumberedEngine
+from thence.engine.numbered import ASK, HAVE, ORDER, NumberedEngine
 from thence.engine.reject import BAD_SEQ, Reject
 from thence.engine.total import Report, TotalClient
 from thence.message import Control, Stamped
@@ -45,7 +45,7 @@ class TokenEngine(NumberedEngine):
     """The middleware; the member in slot 0 begins with the token."""
 
     ROLES: ClassVar[dict[int, int]] = {ORDER: 2}
-    KINDS: ClassVar[dict[int, int]] = {ORDERED: 3, HAVE: 1, TOKEN: 1, WANT: 2}
+    KINDS: ClassVar[dict[int, int]] = {HAVE: 1, TOKEN: 1, WANT: 2, ASK: 1}
 
     def __init__(self, members: Members, slot: int, options: EngineOptions) -> None:
         super().__init__(members, slot, options)
@@ -57,7 +57,7 @@ class TokenEngine(NumberedEngine):
         return self._others
 
     def _go(self, out: Effects) -> None:
-        if not self._may_number() and self._have < self._top:
+        if self._have < self._top:
             return  # what is missing may have own messages in it
         if self._is_holder:
             self._hold(out)
@@ -71,20 +71,21 @@ class TokenEngine(NumberedEngine):
             self._number(self._mine[self._placed[self._slot] + 1], out)
             self._said = self._have
         if self._mine:
-            return  # it goes on when the others have more of the list
+            self._ask(out)  # it goes on when the others have more of the list
+            return
         size = len(self._wanted)
         ring = ((self._slot + step) % size for step in range(1, size))
         for peer in ring:
-            if peer not in self._gone and self._wanted[peer] > self._placed[peer]:
+            if self._wanted[peer] > self._placed[peer]:
                 self._is_holder = False
                 self._control([peer], TOKEN, (self._have + 1,), out)
                 return
 
     def _take(self, peer: int, message: Stamped | Control, out: Effects) -> None:
-        if isinstance(message, Stamped) or message.kind == ORDERED:
+        if isinstance(message, Stamped):
             self._take_order(peer, message, out)
-        elif message.kind == HAVE:
-            self._know(peer, message.stamp[2])
+        elif message.kind in (HAVE, ASK):
+            self._take_have(peer, message, out)
         elif message.kind == WANT:
             self._wanted[peer] = max(self._wanted[peer], message.stamp[2])
             self._know(peer, message.stamp[3])

@@ -15,6 +15,10 @@ Theory of operation
     What comes from a later epoch waits; what comes from an earlier one is dropped: it is in the
     reports, or its sender sends it again.
 
+    Members may have different limits.  What has to wait at a peer for something that comes behind
+    it on the same link cannot be refused there, so the one who sends it has to know the *room* that
+    the peer has.  Peers say it with their first answer; until then one message goes out.
+
 Invariants
     An epoch begins only with the reports of all who are not known to have crashed, so of two sets
     of crashes that began an epoch one is part of the other, and their sizes can stand for them.
@@ -28,9 +32,9 @@ from typing import ClassVar
 
 import msgspec
 
-from thence.causal.dot import pack
+from thence.causal.dot import SEQ_MAX, pack
 from thence.causal.members import Members
-from thence.engine.base import EngineOptions
+from thence.engine.base import PENDING_PER_ORIGIN_MAX, EngineOptions
 from thence.engine.effects import Effects
 from thence.engine.plain import PlainClient, PlainTag, refusal
 from thence.engine.reject import (
@@ -100,7 +104,11 @@ class TotalEngine:
         size = len(members.names)
         self._members = members
         self._slot = slot
-        self._limit = options.pending_per_origin_max
+        self._limit = min(options.pending_per_origin_max, SEQ_MAX)
+        self._my_room = 0 if self._limit == PENDING_PER_ORIGIN_MAX else self._limit
+        """What peers are told: how many messages of one of them may wait here; 0: the usual."""
+        self._rooms = [0] * size
+        """By peer, how many messages of this node may wait there; 0: it has not said."""
         self._ack_every = min(max(ACK_MESSAGES, ACK_ROUNDS * size), max(1, self._limit // 2))
         self._seq = 0
         self._mine: dict[int, PlainTag] = {}
@@ -173,6 +181,13 @@ class TotalEngine:
         """There is no stability."""
 
     # Links.
+
+    def _room(self, peer: int) -> int:
+        """How many messages of this node may wait at a peer."""
+        return self._rooms[peer] or 1
+
+    def _hear_room(self, peer: int, room: int) -> None:
+        self._rooms[peer] = room or PENDING_PER_ORIGIN_MAX
 
     def _control(
         self, to: Sequence[int], kind: int, numbers: tuple[int, ...], out: Effects
@@ -344,9 +359,9 @@ class TotalEngine:
         return sorted(found, key=lambda each: (each.dot, each.missing))
 
     def words(self) -> int:
-        """Two counts per member, numbers of held messages, and what the order itself keeps."""
+        """Three counts per member, numbers of held messages, and what the order itself keeps."""
         kept = [message for held in self._held for message in held.values()]
         kept += [message for _, message in self._early]
         kept += [message for told in self._told for message in told]
         kept += [message for report in self._reports.values() for message in report.messages]
-        return 2 * len(self._sent) + sum(2 + len(each.stamp) for each in kept) + 2 * len(self._mine)
+        return 3 * len(self._sent) + sum(2 + len(each.stamp) for each in kept) + 2 * len(self._mine)

@@ -178,6 +178,9 @@ class NumberedEngine(TotalEngine):
 
     # Crashes.
 
+    def _is_report(self, numbers: tuple[int, ...]) -> bool:
+        return len(numbers) == 1
+
     def _tell(self, peer: int, out: Effects) -> tuple[int, ...]:
         self._ahead.clear()
         return (self._have,)
@@ -185,18 +188,16 @@ class NumberedEngine(TotalEngine):
     def _begin(self, reports: dict[int, Report], out: Effects) -> None:
         self._asking.clear()
         self._askers.clear()
-        self._top = self._have
+        # What is reported, whatever was said before: all have to find the same.
+        haves = {self._slot: self._have}
         for peer, report in reports.items():
-            have = report.numbers[0] if report.numbers else 0
-            self._know(peer, have)
-            self._top = max(self._top, have)
-        longest = min(peer for peer, have in enumerate(self._haves_there()) if have == self._top)
+            haves[peer] = report.numbers[0]
+            self._know(peer, haves[peer])
+        self._top = max(haves.values())
+        longest = min(peer for peer, have in haves.items() if have == self._top)
         for peer in reports if longest == self._slot else ():
             for number in range(max(self._haves[peer], self._floor) + 1, self._top + 1):
                 self._show(peer, number, self._list[number], out)
-
-    def _haves_there(self) -> list[int]:
-        return [-1 if peer in self._gone else have for peer, have in enumerate(self._haves)]
 
     def _show(self, peer: int, number: int, tag: PlainTag, out: Effects) -> None:
         if tag.origin == peer:

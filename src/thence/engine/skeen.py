@@ -286,6 +286,9 @@ class SkeenEngine(TotalEngine):
 
     # Crashes.
 
+    def _is_report(self, numbers: tuple[int, ...]) -> bool:
+        return len(numbers) % 2 == 1  # the clock, and number and time of messages
+
     def _left(self) -> dict[int, Entry]:
         """What others may lack, by packed dot."""
         kept = {
@@ -313,9 +316,7 @@ class SkeenEngine(TotalEngine):
         open_here, came = set(self._entries), list(self._came)
         for report in reports.values():
             self._learn(report, left)
-        times = [report.numbers[0] for report in reports.values() if report.numbers]
-        last = max([self._time, *times])
-        self._time = last + 1
+        self._time = max([self._time, *(report.numbers[0] for report in reports.values())]) + 1
         self._queue.clear()
         self._entries.clear()
         self._unknown.clear()
@@ -341,7 +342,7 @@ class SkeenEngine(TotalEngine):
             tag = PlainTag(message.origin, message.seq, message.payload, message.to)
             entry = left.setdefault(pack(tag.origin, tag.seq), Entry(tag, 0))
             entry.time = entry.time or message.stamp[3]
-        for seq, time in zip(report.numbers[1::2], report.numbers[2::2], strict=False):
+        for seq, time in zip(report.numbers[1::2], report.numbers[2::2], strict=True):
             dot = pack(self._slot, seq) if seq <= self._seq else 0
             if dot in left:
                 left[dot].time = left[dot].time or time

@@ -146,6 +146,10 @@ class TotalEngine:
         """Send ``peer`` what it may lack, as TOLD; the numbers of the report for it."""
         raise NotImplementedError
 
+    def _is_report(self, numbers: tuple[int, ...]) -> bool:
+        """Whether a survivor can report these numbers."""
+        return not numbers
+
     def _begin(self, reports: dict[int, Report], out: Effects) -> None:
         """An epoch begins; these are the reports of the other survivors."""
         raise NotImplementedError
@@ -284,7 +288,8 @@ class TotalEngine:
         if isinstance(message, Control) and message.kind == REPORT:
             count = stamp[2] if length else len(stamp)
             gone = stamp[3 : 3 + count]
-            if len(gone) < count or not all(is_member(slot, self._members) for slot in gone):
+            is_known = len(gone) == count and all(is_member(slot, self._members) for slot in gone)
+            if not is_known or not self._is_report(stamp[3 + count :]):
                 return Reject(peer, BAD_CONTEXT, "no report of crashes")
         return None
 

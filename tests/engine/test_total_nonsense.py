@@ -7,14 +7,15 @@ from typing import Any
 
 import pytest
 
-from tests.engine.test_total import each_engine
+from tests.engine.test_total import each_engine, group
 from tests.seeds import seeds
 from thence.engine.base import EngineOptions
 from thence.engine.effects import Effects
 from thence.engine.registry import make_node
-from thence.engine.reject import BAD_CONTEXT
-from thence.engine.total import REPORT
-from thence.message import Control, Stamped, WireMessage
+from thence.engine.reject import BAD_CONTEXT, TOO_FAR_AHEAD
+from thence.engine.total import REPORT, TIME_JUMP_MAX
+from thence.message import Control, Directed, Stamped, WireMessage
+from thence.wire.codec import decode, encode
 
 NAMES = "abcd"
 
@@ -81,6 +82,9 @@ def test_no_message_of_a_peer_raises_whoever_crashes(name: str):
             else:
                 peer, message = liar.say()
                 engine.receive(peer, message, out)
+            for sent in out.send:
+                message = sent.message if isinstance(sent, Directed) else sent
+                assert decode(encode(message)) == message, f"seed {seed}"
             assert engine.words() > 0
             assert len({(tag.origin, tag.seq) for tag in out.deliver}) == len(out.deliver)
 
@@ -92,9 +96,10 @@ def test_a_report_of_less_than_was_said_before_stops_nobody(name: str):
     out = Effects()
     engine.receive(2, Control(2, 2, (1, 0, 100)), out)
     made.crashed(1, out)
-    engine.receive(2, Control(2, REPORT, (2, 0, 1, 1, 0)), out)
+    engine.receive(2, Control(2, REPORT, (2, 0, 1, 1, 1)), out)
+    engine.receive(2, Stamped(2, 1, (3, 1, 1, 1, 0), b"c has this"), out)
     engine.broadcast(client.broadcast(b"on"), out)
-    assert [tag.payload for tag in out.deliver] == [b"on"]
+    assert [tag.payload for tag in out.deliver] == [b"c has this", b"on"]
 
 
 @pytest.mark.parametrize("name", ["sequencer", "token"])
@@ -131,3 +136,59 @@ def test_a_report_has_the_numbers_of_its_order(name: str, numbers: tuple[int, ..
     out = Effects()
     engine.receive(2, Control(2, REPORT, (1, 0, 1, 1, *numbers)), out)
     assert [reject.reason for reject in out.reject] == [BAD_CONTEXT]
+
+
+END = (1 << 56) - 1
+"""The greatest number that fits on the wire."""
+
+
+def timed(time: int) -> list[tuple[str, WireMessage]]:
+    """What c says to a that has a time in it, by engine."""
+    return [
+        ("lamport", Stamped(2, 1, (1, 0, 1, time), b"")),
+        ("lamport", Stamped(1, 1, (1, 0, 0, time), b"")),
+        ("skeen", Stamped(2, 1, (1, 0, 1, time, 0), b"")),
+        ("skeen", Stamped(1, 1, (1, 0, 0, time), b"")),
+        ("skeen", Control(2, 1, (1, 0, 1, time, 0, 0))),
+        ("skeen", Control(2, 2, (1, 0, 1, time))),
+        ("skeen", Control(2, REPORT, (1, 0, 1, 1, time))),
+        ("skeen", Control(2, REPORT, (1, 0, 1, 1, 0, 1, time))),
+    ]
+
+
+@pytest.mark.parametrize(("name", "message"), timed(TIME_JUMP_MAX + 2))
+def test_a_time_far_past_the_clock_is_put_off_and_moves_nothing(name: str, message: WireMessage):
+    client, engine = make_node("abc", "a", name)
+    out = Effects()
+    engine.broadcast(client.broadcast(b""), out)  # the clock is 1
+    out.clear()
+    words = engine.words()
+    engine.receive(2, message, out)
+    assert [(each.reason, each.retry) for each in out.reject] == [(TOO_FAR_AHEAD, True)]
+    assert (out.send, out.deliver, engine.words()) == ([], [], words)
+
+
+@pytest.mark.parametrize(("name", "message"), timed(TIME_JUMP_MAX + 1))
+def test_a_time_that_others_can_have_got_to_is_not(name: str, message: WireMessage):
+    client, engine = make_node("abc", "a", name)
+    out = Effects()
+    engine.broadcast(client.broadcast(b""), out)
+    engine.receive(2, message, out)
+    assert TOO_FAR_AHEAD not in [each.reason for each in out.reject]
+
+
+@pytest.mark.parametrize(("name", "numbers"), [("lamport", (1, END)), ("skeen", (1, END, 0))])
+def test_one_time_at_the_end_of_all_times_does_not_keep_others_from_talking(
+    name: str, numbers: tuple[int, ...]
+):
+    cluster, taken = group(name, 3)
+    for peer in (0, 1):
+        cluster.network_deliver(2, peer, Stamped(2, 1, (1, 0, *numbers), b""))
+        cluster.crashed(peer, 2)
+    cluster.in_flight = [flight for flight in cluster.in_flight if flight[1] != 2]
+    for sender in (0, 1):
+        cluster.client_broadcast(sender)
+    cluster.quiesce()
+    assert sorted(taken.by_node[0]) == [(0, 1), (1, 1)]
+    assert taken.by_node[0] == taken.by_node[1]
+    assert all(engine._time < 9 for engine in cluster.engines)  # type: ignore[attr-defined]

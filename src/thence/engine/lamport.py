@@ -61,7 +61,6 @@ class LamportEngine(TotalEngine):
     def __init__(self, members: Members, slot: int, options: EngineOptions) -> None:
         super().__init__(members, slot, options)
         size = len(members.names)
-        self._time = 0
         self._queue: list[tuple[int, int]] = []
         """A heap of times and packed dots."""
         self._tags: dict[int, PlainTag] = {}
@@ -107,6 +106,9 @@ class LamportEngine(TotalEngine):
             return False
         released = self._released[peer]
         return released - self._placed[peer] >= self._limit or message.seq > released + self._limit
+
+    def _times_in(self, message: Stamped | Control) -> tuple[int, ...]:
+        return message.stamp[3:] if isinstance(message, Stamped) else ()
 
     def _deliver_first(self, out: Effects) -> None:
         """Release and deliver from the head of the queue as far as possible."""

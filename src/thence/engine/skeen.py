@@ -49,7 +49,7 @@ from thence.engine.base import EngineOptions, EngineSpec
 from thence.engine.effects import Effects
 from thence.engine.plain import PlainTag
 from thence.engine.reject import BAD_SEQ, Reject
-from thence.engine.total import TOLD, Report, TotalClient, TotalEngine
+from thence.engine.total import REPORT, TOLD, Report, TotalClient, TotalEngine
 from thence.message import Control, Stamped
 
 MESSAGE = 1
@@ -84,7 +84,6 @@ class SkeenEngine(TotalEngine):
     def __init__(self, members: Members, slot: int, options: EngineOptions) -> None:
         super().__init__(members, slot, options)
         size = len(members.names)
-        self._time = 0
         self._queue: list[tuple[int, int]] = []
         """A heap of times and packed dots; a message is in it with its proposal and its time."""
         self._entries: dict[int, Entry] = {}
@@ -223,6 +222,14 @@ class SkeenEngine(TotalEngine):
         """It has sent more than it was told that may wait."""
         is_new = isinstance(message, Stamped) and message.stamp[1:3] == (self._epoch, MESSAGE)
         return is_new and len(self._open[peer]) >= self._limit
+
+    def _times_in(self, message: Stamped | Control) -> tuple[int, ...]:
+        if isinstance(message, Control) and message.kind == REPORT:
+            first = 3 + message.stamp[2]
+            return message.stamp[first : first + 1] + message.stamp[first + 2 :: 2]
+        if isinstance(message, Stamped) or message.kind in (PROPOSAL, FINAL):
+            return message.stamp[3:4]
+        return ()
 
     def _take(self, peer: int, message: Stamped | Control, out: Effects) -> None:
         self._silent.discard(peer)

@@ -61,6 +61,11 @@ KEPT_MAX = 4
 """Messages of later epochs, and those told by a peer, for each member, possible epoch, and message
 of one origin that may wait."""
 
+TIME_JUMP_MAX = 1 << 40
+"""How far past a node's logical clock a time may be that a peer tells: no group gets there with
+messages that this node is not told of, and no message brings the clocks near 2**56, the end of what
+fits on the wire."""
+
 REPORT = 0
 """Kind of the Control that ends what a survivor tells: crashes, how many and which, and numbers."""
 TOLD = 0
@@ -111,6 +116,8 @@ class TotalEngine:
         """By peer, how many messages of this node may wait there; 0: it has not said."""
         self._ack_every = min(max(ACK_MESSAGES, ACK_ROUNDS * size), max(1, self._limit // 2))
         self._seq = 0
+        self._time = 0
+        """The logical clock of orders that have one."""
         self._mine: dict[int, PlainTag] = {}
         """Own messages that are not delivered, by number."""
         self._others = [peer for peer in range(size) if peer != slot]
@@ -145,6 +152,10 @@ class TotalEngine:
     def _tell(self, peer: int, out: Effects) -> tuple[int, ...]:
         """Send ``peer`` what it may lack, as TOLD; the numbers of the report for it."""
         raise NotImplementedError
+
+    def _times_in(self, message: Stamped | Control) -> tuple[int, ...]:
+        """The times that a peer tells; this node's clock goes past them."""
+        return ()
 
     def _is_report(self, numbers: tuple[int, ...]) -> bool:
         """Whether a survivor can report these numbers."""
@@ -253,6 +264,8 @@ class TotalEngine:
         if link > received + self._limit:
             detail = f"number {link} of the link from {peer} while {received} came"
             return Reject(peer, TOO_FAR_AHEAD, detail, True)
+        if any(time > self._time + TIME_JUMP_MAX for time in self._times_in(message)):
+            return Reject(peer, TOO_FAR_AHEAD, f"a time far past {self._time}, which it is", True)
         if not self._is_frozen and self._is_full(peer, message):
             return Reject(peer, TOO_FAR_AHEAD, f"too much of slot {peer} waits here", True)
         if message.stamp[1] >= len(self._sent):

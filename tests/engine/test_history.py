@@ -11,6 +11,7 @@ from tests.seeds import seeds
 from thence.causal.dot import pack
 from thence.engine.base import EngineOptions
 from thence.engine.effects import Effects
+from thence.engine.plain import PlainTag
 from thence.engine.registry import make_node
 from thence.engine.reject import (
     BAD_CONTEXT,
@@ -90,6 +91,7 @@ def test_a_history_stays_within_an_entry_for_each_pair():
         (Stamped(0, 1, (pack(9, 1), 1), b""), BAD_CONTEXT),
         (Stamped(0, 1, (pack(2, 0), 1), b""), BAD_CONTEXT),
         (Stamped(0, 1, (pack(2, 2), 1, pack(2, 1), 1), b""), BAD_CONTEXT),
+        (Stamped(0, 1, (pack(2, 1), 1, pack(2, 1), 1), b""), BAD_CONTEXT),
         (Stamped(0, 1, (pack(0, 1), 1), b""), BAD_CONTEXT),
         (Stamped(0, 1, (pack(1, 1), 1), b""), UNSENT_OWN_DOT),
     ],
@@ -121,6 +123,8 @@ def test_what_is_next_at_the_middleware_is_what_it_takes():
     client.broadcast(b"lost")
     with pytest.raises(LocalProtocolError, match="not the next message"):
         engine.broadcast(client.broadcast(b"second"), Effects())
+    with pytest.raises(LocalProtocolError, match="not the next message"):
+        engine.broadcast(PlainTag(1, 1, b"of somebody else"), Effects())
 
 
 # Concurrent messages.

@@ -13,8 +13,10 @@ from thence.causal.members import Members
 from thence.engine.base import EngineOptions
 from thence.engine.effects import Effects
 from thence.engine.matrix import SPEC
+from thence.engine.plain import PlainTag
 from thence.engine.reject import (
     BAD_CONTEXT,
+    BAD_SEQ,
     DUPLICATE,
     TOO_FAR_AHEAD,
     UNSENT_OWN_DOT,
@@ -98,6 +100,7 @@ def test_figure_12_4_line_25_an_old_duplicate_is_not_taken_again():
     [
         (Control(1, 0, ()), WRONG_KIND),
         (Stamped(1, 1, (0,) * 4, b""), BAD_CONTEXT),
+        (Stamped(1, 1, (0,) * 9, b""), BAD_SEQ),
         (Stamped(1, 1, (1, 0, 0, 1, 0, 0, 0, 0, 0), b""), BAD_CONTEXT),
         (Stamped(1, 1, (0, 0, 0, SEQ_MAX + 1, 0, 0, 0, 0, 0), b""), BAD_CONTEXT),
         (Stamped(1, 1, (0, 1, 0, 1, 0, 0, 0, 0, 0), b""), UNSENT_OWN_DOT),
@@ -106,6 +109,10 @@ def test_figure_12_4_line_25_an_old_duplicate_is_not_taken_again():
 )
 def test_nonsense_of_a_peer_is_refused(message: Any, reason: str):
     assert reasons(node(0, pending_per_origin_max=8), message) == [reason]
+
+
+def test_the_greatest_count_is_one():
+    assert receive(node(0), Stamped(1, 1, (0, 0, 0, 1, 0, SEQ_MAX, 0, 0, 0), b"")) == [(1, 1)]
 
 
 @given(st.lists(st.tuples(st.integers(0, 3), st.integers(0, 3), COUNTS), max_size=20))
@@ -121,6 +128,8 @@ def test_misuse_by_the_caller_raises():
     client.broadcast(b"lost on the way")
     with pytest.raises(LocalProtocolError):
         engine.broadcast(client.broadcast(b""), out)
+    with pytest.raises(LocalProtocolError):
+        engine.broadcast(PlainTag(1, 1, b"of somebody else"), out)
     with pytest.raises(LocalProtocolError):
         engine.announce(Phantom(0, 1, ()), out)
     with pytest.raises(LocalProtocolError):

@@ -7,12 +7,13 @@ from typing import Any
 
 import pytest
 
+from tests.engine.one_node import Node
 from tests.engine.test_total import each_engine, group
 from tests.seeds import seeds
 from thence.engine.base import EngineOptions
 from thence.engine.effects import Effects
 from thence.engine.registry import make_node
-from thence.engine.reject import BAD_CONTEXT, TOO_FAR_AHEAD
+from thence.engine.reject import BAD_CONTEXT, BAD_SEQ, TOO_FAR_AHEAD, Reject
 from thence.engine.total import REPORT, TIME_JUMP_MAX
 from thence.message import Control, Directed, Stamped, WireMessage
 from thence.wire.codec import decode, encode
@@ -192,3 +193,79 @@ def test_one_time_at_the_end_of_all_times_does_not_keep_others_from_talking(
     assert sorted(taken.by_node[0]) == [(0, 1), (1, 1)]
     assert taken.by_node[0] == taken.by_node[1]
     assert all(engine._time < 9 for engine in cluster.engines)  # type: ignore[attr-defined]
+
+
+# One by one.
+
+
+def bad_seq(refused: list[Reject]) -> bool:
+    return [(each.reason, each.retry) for each in refused] == [(BAD_SEQ, False)]
+
+
+@pytest.mark.parametrize("name", ["sequencer", "token"])
+def test_a_number_is_given_once(name: str):
+    node = Node(name)
+    assert node.message(1, 1, 1, 2, 0) == []
+    assert bad_seq(node.message(2, 1, 1, 2, 0)), "another message with a number that waits"
+    assert node.message(2, 1, 1, 1, 0) == []
+    assert node.delivered == [(2, 1), (1, 1)]
+    assert bad_seq(node.message(2, 2, 1, 2, 0)), "or with the last one"
+    assert bad_seq(node.message(2, 2, 1, 1, 0))
+    assert bad_seq(node.message(2, 2, 1, 3, 3)), "nobody has it before it is given"
+    assert node.message(2, 2, 1, 3, 2) == []
+    assert node.delivered[2:] == [(2, 2)]
+
+
+def test_who_lacks_a_part_of_the_list_does_not_submit_what_may_be_in_it():
+    """d's message has a number, which only c knows; a, who gave it, crashes."""
+    cluster, taken = group("sequencer", 4)
+    refused: list[Reject] = []
+    cluster._on_rejected = [lambda node, reject: refused.append(reject)]
+    cluster.client_broadcast(3)
+    cluster.middleware_step(3)
+    cluster.network_deliver(*cluster.in_flight.pop())
+    [to_c] = [flight for flight in cluster.in_flight if flight[1] == 2]
+    cluster.in_flight.clear()
+    cluster.network_deliver(*to_c)
+    for survivor in (1, 2, 3):
+        cluster.crashed(survivor, 0)
+    cluster.in_flight.sort(key=lambda flight: flight[1] != 3)  # d is the first to go on
+    cluster.quiesce()
+    assert taken.by_node[1:] == [[(3, 1)]] * 3
+    assert refused == []
+
+
+def test_an_acknowledgement_counts_once():
+    node = Node("lamport")
+    node.broadcast()
+    assert node.control(1, 1, 1, 0) == []
+    assert bad_seq(node.control(1, 1, 1, 0))
+    assert bad_seq(node.control(1, 1, 2, 0)), "nor of what was not sent"
+
+
+def test_skeen_forgets_what_began_an_epoch_when_all_have_begun_it():
+    cluster, taken = group("skeen", 4)
+    cluster.client_broadcast(0)
+    cluster.middleware_step(0)
+    cluster.in_flight[:] = [flight for flight in cluster.in_flight if flight[1] != 3]
+    for _ in range(2):
+        cluster.network_deliver(*cluster.in_flight.pop(0))
+    cluster.in_flight.clear()
+
+    def crash(gone: int, live: list[int]) -> list[tuple[int, int]]:
+        """What the survivors tell each other."""
+        for node in live:
+            cluster.crashed(node, gone)
+        cluster.in_flight = [flight for flight in cluster.in_flight if flight[1] in live]
+        told = [each for _, _, each in cluster.in_flight if isinstance(each, Stamped)]
+        cluster.quiesce()
+        return [(each.origin, each.seq) for each in told]
+
+    assert crash(0, [1, 2, 3]) == [(0, 1)] * 4  # b and c to each other, and both to d
+    assert taken.by_node[1:] == [[(0, 1)]] * 3
+    for sender in (1, 2, 3):
+        cluster.client_broadcast(sender)
+    cluster.quiesce()
+    told = crash(1, [2, 3])
+    assert told
+    assert (0, 1) not in told

@@ -146,7 +146,8 @@ def test_what_is_sent_of_a_burst_that_is_cut_has_its_tags(engine: str):
     tags = driver.broadcast_many([bytes(100)] * 20, 0.0)
     assert 0 < len(tags) < 20
     assert len(tags) == driver.counts["sent"]
-    assert len(tags) == (driver.unsent[0] or driver.exchange.outbox.last)
+    kept = driver.unsent[0]  # by a synchronous engine until it is through
+    assert len(tags) in (kept, kept + driver.exchange.outbox.last)
     with pytest.raises(Full):
         driver.broadcast_many([b"more"] * 20, 0.0)
 

@@ -13,9 +13,10 @@ from tests.engine.test_total import TOTAL, Taken, each_engine
 from tests.seeds import seeds
 from thence.causal.members import Members
 from thence.engine.base import EngineOptions
+from thence.engine.effects import Effects
 from thence.engine.registry import ENGINES, make_node
 from thence.engine.reject import TOO_FAR_AHEAD, Reject
-from thence.message import Control, Stamped
+from thence.message import Control, Directed, Stamped
 from thence.sim.cluster import Cluster
 from thence.sim.names import node_names
 from thence.sim.order_walk import OrderWalk, order_plan
@@ -187,3 +188,19 @@ def test_without_a_limit_of_its_own_a_member_says_so_in_a_byte():
     node = Node("lamport", limit=7)
     node.message(1, 1, 1, 1)
     assert [each.stamp[2:] for each in node.sent] == [(1, 7)]
+
+
+@pytest.mark.parametrize("engine", ["sequencer", "token", "lamport", "skeen"])
+def test_own_messages_that_wait_for_their_turn_are_counted(engine: str):
+    members = Members(["a", "b", "c"])
+    client, node = ENGINES[engine].make(members, 1, EngineOptions(stability=False))
+    out = Effects()
+    for _ in range(5):
+        node.broadcast(client.broadcast(bytes(100)), out)
+    sent = sum(isinstance(_message(each), Stamped) for each in out.send)
+    assert sent < 5
+    assert node.unsent == (5 - sent, 100 * (5 - sent))
+
+
+def _message(each: object) -> object:
+    return each.message if isinstance(each, Directed) else each

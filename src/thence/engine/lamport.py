@@ -78,6 +78,10 @@ class LamportEngine(TotalEngine):
         self._first: list[tuple[int, PlainTag]] = []
         """Times and messages that began this epoch, until everyone is known to have begun it."""
 
+    @property
+    def _last_out(self) -> int:
+        return self._came[self._slot]
+
     def _go(self, out: Effects) -> None:
         me = self._slot
         self._deliver_first(out)

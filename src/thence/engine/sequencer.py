@@ -60,6 +60,11 @@ class SequencerEngine(NumberedEngine):
     def _listeners(self) -> list[int]:
         return [] if self._coordinator == self._slot else [self._coordinator]
 
+    @property
+    def _last_out(self) -> int:
+        placed = self._placed[self._slot]
+        return placed if self._coordinator == self._slot else max(placed, self._asked)
+
     def _go(self, out: Effects) -> None:
         if self._coordinator == self._slot:
             self._submit(self._due())

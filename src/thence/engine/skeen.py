@@ -110,6 +110,10 @@ class SkeenEngine(TotalEngine):
 
     # In the usual case.
 
+    @property
+    def _last_out(self) -> int:
+        return self._came[self._slot]
+
     def _go(self, out: Effects) -> None:
         me = self._slot
         self._deliver_first(out)

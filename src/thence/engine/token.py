@@ -56,6 +56,10 @@ class TokenEngine(NumberedEngine):
     def _listeners(self) -> list[int]:
         return self._others
 
+    @property
+    def _last_out(self) -> int:
+        return self._placed[self._slot]
+
     def _go(self, out: Effects) -> None:
         if self._have < self._top:
             return  # what is missing may have own messages in it

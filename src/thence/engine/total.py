@@ -27,6 +27,7 @@ Invariants
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Iterable, Sequence
 from typing import ClassVar
 
@@ -120,6 +121,9 @@ class TotalEngine:
         """The logical clock of orders that have one."""
         self._mine: dict[int, PlainTag] = {}
         """Own messages that are not delivered, by number."""
+        self._unsent: deque[tuple[int, int]] = deque()
+        """Numbers and bytes of those that may not have gone out."""
+        self._unsent_bytes = 0
         self._others = [peer for peer in range(size) if peer != slot]
         """Those that are there, sorted."""
         self._sent = [0] * size
@@ -138,6 +142,11 @@ class TotalEngine:
 
     def _go(self, out: Effects) -> None:
         """Own messages may have been added, or an epoch has begun: do what can be done."""
+        raise NotImplementedError
+
+    @property
+    def _last_out(self) -> int:
+        """The last own message that has gone out."""
         raise NotImplementedError
 
     def _take(self, peer: int, message: Stamped | Control, out: Effects) -> None:
@@ -173,6 +182,15 @@ class TotalEngine:
         return len(self._mine)
 
     @property
+    def unsent(self) -> tuple[int, int]:
+        """Own messages that wait for their turn to go out, and the bytes of their payloads: a
+        driver takes no more than it has room for."""
+        waiting, last = self._unsent, self._last_out
+        while waiting and waiting[0][0] <= last:
+            self._unsent_bytes -= waiting.popleft()[1]
+        return len(waiting), self._unsent_bytes
+
+    @property
     def _is_frozen(self) -> bool:
         return len(self._gone) > self._epoch
 
@@ -182,6 +200,8 @@ class TotalEngine:
             raise LocalProtocolError(f"{tag} is not the next message of slot {self._slot}")
         self._seq += 1
         self._mine[tag.seq] = tag
+        self._unsent.append((tag.seq, len(tag.payload)))
+        self._unsent_bytes += len(tag.payload)
         if not self._is_frozen:
             self._go(out)
 

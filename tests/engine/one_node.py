@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from thence.engine.base import PENDING_PER_ORIGIN_MAX, EngineOptions
 from thence.engine.effects import Effects
 from thence.engine.registry import make_node
@@ -10,12 +12,15 @@ from thence.message import Control, Directed, Stamped, WireMessage
 
 
 class Node:
-    """Member a of three, and what b and c say to it."""
+    """Member a of a group, and what the others say to it."""
 
-    def __init__(self, name: str, limit: int = PENDING_PER_ORIGIN_MAX) -> None:
+    def __init__(
+        self, name: str, limit: int = PENDING_PER_ORIGIN_MAX, members: str = "abc"
+    ) -> None:
         options = EngineOptions(pending_per_origin_max=limit)
-        self.client, self.engine = make_node("abc", "a", name, options)
-        self.links = [0, 0, 0]
+        self.client, made = make_node(members, "a", name, options)
+        self.engine: Any = made
+        self.links = [0] * len(members)
         self.delivered: list[tuple[int, int]] = []
         self.sent: list[WireMessage] = []
 
@@ -23,6 +28,16 @@ class Node:
         out = Effects()
         self.engine.broadcast(self.client.broadcast(b""), out)
         self._keep(out)
+
+    def crashed(self, slot: int) -> None:
+        out = Effects()
+        self.engine.crashed(slot, out)
+        self._keep(out)
+
+    def kinds(self) -> list[int]:
+        """Of what it sent beside messages, since the last call; messages are forgotten too."""
+        sent, self.sent = self.sent, []
+        return [each.kind for each in sent if isinstance(each, Control)]
 
     def message(self, peer: int, seq: int, *numbers: int, origin: int = 0) -> list[Reject]:
         """The role and what follows."""

@@ -14,9 +14,9 @@ from tests.seeds import seeds
 from thence.causal.members import Members
 from thence.engine.base import EngineOptions
 from thence.engine.effects import Effects
-from thence.engine.registry import ENGINES, make_node
+from thence.engine.registry import ENGINES
 from thence.engine.reject import TOO_FAR_AHEAD, Reject
-from thence.message import Control, Directed, Stamped
+from thence.message import Directed, Stamped
 from thence.sim.cluster import Cluster
 from thence.sim.names import node_names
 from thence.sim.order_walk import OrderWalk, order_plan
@@ -129,16 +129,27 @@ def test_skeen_puts_off_more_than_may_wait_for_their_times():
 
 def test_the_coordinator_puts_off_more_than_may_wait_for_a_number():
     node = Node("sequencer", limit=2)
-    for seq in (1, 2, 3, 4):
-        assert node.message(1, seq, 2, 0) == []
-    assert node.delivered == [(1, 1), (1, 2)], "the others are not known to have more"
+    assert node.message(1, 1, 2, 0) == node.message(1, 2, 2, 0) == node.control(2, 2, 2) == []
+    assert node.kinds() == [1, 1], "their numbers"
+    assert node.message(1, 3, 2, 0) == node.message(1, 4, 2, 0) == []
+    assert node.delivered == [(1, 1), (1, 2)]
+    assert node.kinds() == [5], "b is asked, once; c has said what it has"
     assert is_put_off(node.message(1, 5, 2, 0))
     assert node.message(2, 1, 2, 2) == [], "it is not for c to wait"
-    asked = [each.stamp[2:] for each in node.sent if isinstance(each, Control) and each.kind == 5]
-    assert asked == [(2,), (2,)]
     assert node.control(1, 2, 2) == [], "the place on the link is free"
     assert node.delivered == [(1, 1), (1, 2), (1, 3), (1, 4)]
     assert node.message(1, 5, 2, 2) == []
+
+
+def test_a_coordinator_that_lacks_a_part_of_the_list_asks_nobody():
+    node = Node("sequencer", limit=2, members="abcd")
+    node.crashed(1)
+    assert node.control(2, 0, 1, 1, 1) == node.control(3, 0, 1, 1, 0) == []
+    node.kinds()
+    assert node.message(3, 1, 2, 0) == []
+    assert node.kinds() == []
+    assert node.message(2, 1, 1, 1, 0) == []
+    assert node.delivered == [(2, 1), (3, 1)]
 
 
 def test_what_is_numbered_far_ahead_is_put_off_until_the_numbers_before_it_come():
@@ -150,6 +161,14 @@ def test_what_is_numbered_far_ahead_is_put_off_until_the_numbers_before_it_come(
     assert node.message(1, 2, 1, 3, 0) == []
 
 
+def test_the_number_of_an_own_message_is_put_off_likewise():
+    node = Node("sequencer", limit=2, members="bac")
+    node.broadcast()
+    assert is_put_off(node.control(0, 1, 3, 1, 0, 0))
+    assert node.control(0, 1, 1, 1, 0, 0) == []
+    assert node.delivered == [(1, 1)]
+
+
 def test_who_is_asked_answers_when_it_has_the_list_up_to_there():
     node = Node("token")
     assert node.message(1, 1, 1, 2, 0) == node.control(1, 5, 2) == []
@@ -158,27 +177,32 @@ def test_who_is_asked_answers_when_it_has_the_list_up_to_there():
     assert [each.stamp for each in node.sent] == [(1, 0, 2)]
 
 
+def test_who_asked_and_crashed_gets_no_answer():
+    node = Node("token")
+    assert node.control(1, 5, 1) == []
+    node.crashed(1)
+    assert node.control(2, 0, 1, 1, 0) == []
+    node.kinds()
+    assert node.message(2, 1, 1, 1, 0) == []
+    assert (node.delivered, node.sent) == ([(2, 1)], [])
+
+
+@pytest.mark.parametrize(("limit", "room"), [(USUAL, 4), (4, USUAL)])
 @pytest.mark.parametrize(
-    ("name", "kind", "answer"),
-    [("lamport", 1, (1,)), ("skeen", 1, (1, 2, 0)), ("sequencer", 1, (1, 1, 0))],
+    ("name", "answer", "sent"),
+    [("lamport", (1,), 5), ("skeen", (1, 2, 0), 4), ("sequencer", (1, 1, 0), 5)],
 )
 def test_one_message_goes_out_until_it_is_known_how_many_may_wait(
-    name: str, kind: int, answer: tuple[int, ...]
+    name: str, answer: tuple[int, ...], sent: int, limit: int, room: int
 ):
-    node = Node(name)
-    if name == "sequencer":  # b is the coordinator
-        node.client, node.engine = make_node("bac", "a", name)
-    peers = [0] if name == "sequencer" else [1, 2]
+    """Then as many as both limits allow; skeen does not know yet that the first one is taken."""
+    node = Node(name, limit, members="bac")
     for _ in range(9):
         node.broadcast()
-
-    def under_way() -> int:
-        return len({each.seq for each in node.sent if isinstance(each, Stamped)})
-
-    assert under_way() == 1
-    for peer in peers:
-        assert node.control(peer, kind, *answer, 3) == []
-    assert under_way() == (3 if name == "skeen" else 4)  # nobody said that it took the first one
+    assert len(node.sent) == 1, "nobody is asked either"
+    for peer in (0,) if name == "sequencer" else (0, 2):
+        assert node.control(peer, 1, *answer, room) == []
+    assert len({each.seq for each in node.sent if isinstance(each, Stamped)}) == sent
 
 
 def test_without_a_limit_of_its_own_a_member_says_so_in_a_byte():

@@ -235,6 +235,17 @@ def test_who_lacks_a_part_of_the_list_does_not_submit_what_may_be_in_it():
     assert refused == []
 
 
+def test_the_token_is_handed_on_by_who_has_everything_before_its_number():
+    node = Node("token")
+    assert node.control(2, 4, 1, 0) == []
+    assert node.kinds() == [3]
+    assert node.control(2, 3, 2) == [], "it comes back before number 1 of b"
+    assert node.control(1, 4, 2, 1) == []
+    assert node.kinds() == []
+    assert node.message(1, 1, 1, 1, 0) == []
+    assert [each.stamp for each in node.sent] == [(1, 0, 2)]
+
+
 def test_an_acknowledgement_counts_once():
     node = Node("lamport")
     node.broadcast()

@@ -106,7 +106,7 @@ class LamportEngine(TotalEngine):
         """Its messages wait for the release of an earlier one of somebody else.  They cannot be in
         the way of that: whose release is missing has released nothing that waits here.  Or it has
         sent more than it was told that may wait."""
-        if not isinstance(message, Stamped) or message.stamp[1:3] != (self._epoch, MESSAGE):
+        if not isinstance(message, Stamped) or message.stamp[2] != MESSAGE:
             return False
         released = self._released[peer]
         return released - self._placed[peer] >= self._limit or message.seq > released + self._limit

@@ -79,7 +79,7 @@ class NumberedEngine(TotalEngine):
     def _ask(self, out: Effects) -> None:
         """There is something to number: ask those for whom there is no room."""
         if self._top > self._have:
-            return  # it is not for them
+            return  # what is missing comes first
         for peer in self._others:
             if self._haves[peer] <= self._floor and peer not in self._asking:
                 self._asking.add(peer)
@@ -132,8 +132,6 @@ class NumberedEngine(TotalEngine):
 
     def _is_full(self, peer: int, message: Stamped | Control) -> bool:
         """Too many numbers before it are missing.  They come from others, or before it."""
-        if message.stamp[1] != self._epoch:
-            return False
         if isinstance(message, Stamped):
             return message.stamp[2] == ORDER and message.stamp[3] > self._have + self._limit
         return message.kind == ORDERED and message.stamp[2] > self._have + self._limit

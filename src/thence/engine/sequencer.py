@@ -106,7 +106,7 @@ class SequencerEngine(NumberedEngine):
 
     def _is_full(self, peer: int, message: Stamped | Control) -> bool:
         """Or it has submitted more than it was told that may wait."""
-        is_new = isinstance(message, Stamped) and message.stamp[1:3] == (self._epoch, REQUEST)
+        is_new = isinstance(message, Stamped) and message.stamp[2] == REQUEST
         if is_new and self._queued[peer] >= self._limit:
             return True
         return super()._is_full(peer, message)

@@ -224,7 +224,7 @@ class SkeenEngine(TotalEngine):
 
     def _is_full(self, peer: int, message: Stamped | Control) -> bool:
         """It has sent more than it was told that may wait."""
-        is_new = isinstance(message, Stamped) and message.stamp[1:3] == (self._epoch, MESSAGE)
+        is_new = isinstance(message, Stamped) and message.stamp[2] == MESSAGE
         return is_new and len(self._open[peer]) >= self._limit
 
     def _times_in(self, message: Stamped | Control) -> tuple[int, ...]:

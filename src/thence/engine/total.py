@@ -154,8 +154,8 @@ class TotalEngine:
         raise NotImplementedError
 
     def _is_full(self, peer: int, message: Stamped | Control) -> bool:
-        """Whether this peer has to offer the message again later; never while an epoch ends, when
-        nothing is delivered."""
+        """Whether this peer has to offer the message again later; never asked while an epoch ends,
+        when nothing is delivered, hence of messages of this epoch."""
         return False
 
     def _tell(self, peer: int, out: Effects) -> tuple[int, ...]:

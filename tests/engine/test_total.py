@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from collections import Counter
 
 import pytest
@@ -18,7 +19,7 @@ from thence.engine.reject import (
     TOO_FAR_AHEAD,
     WRONG_KIND,
 )
-from thence.engine.total import OWN_MESSAGES_MAX
+from thence.engine.total import ACK_MESSAGES, ACK_ROUNDS, OWN_MESSAGES_MAX
 from thence.errors import LimitError, LocalProtocolError
 from thence.message import Bundle, Control, Phantom, Stamped, WireMessage
 from thence.sim.cluster import Cluster, Watcher
@@ -65,10 +66,34 @@ def cost(
 
 
 @pytest.mark.parametrize("size", [1, 2, 5, 9])
-def test_the_sequencer_sends_at_most_n_messages_per_broadcast(size: int):
+def test_the_sequencer_sends_at_most_n_messages_for_each_of_a_few_broadcasts(size: int):
     for sender in range(size):
         expected = size if sender else size - 1
         assert cost("sequencer", size, sender, 10).total() == 10 * expected
+
+
+def rounds(size: int, count: int) -> int:
+    """How often a member that is silent has to say how far it is."""
+    return count // max(ACK_MESSAGES, ACK_ROUNDS * size)
+
+
+@pytest.mark.parametrize("size", [2, 5, 20])
+def test_the_sequencer_sends_n_messages_per_broadcast_and_now_and_then_one_of_each_listener(
+    size: int,
+):
+    for sender in (0, size - 1):
+        spent = cost("sequencer", size, sender, 1000).total()
+        expected = 1000 * (size if sender else size - 1)
+        assert expected <= spent <= expected + (size - 1) * rounds(size, 1000)
+
+
+@pytest.mark.parametrize("size", [2, 5, 20])
+def test_the_token_costs_n_less_one_per_broadcast_and_now_and_then_as_much_of_each_listener(
+    size: int,
+):
+    spent = cost("token", size, 0, 1000).total()
+    expected = 1000 * (size - 1)
+    assert expected <= spent <= expected + (size - 1) ** 2 * rounds(size, 1000)
 
 
 @pytest.mark.parametrize("size", [1, 2, 5, 9])
@@ -82,6 +107,22 @@ def test_skeen_sends_three_messages_per_recipient_and_nothing_to_others(to: list
     got = cost("skeen", 6, 0, 10, to)
     assert got.total() == 10 * 3 * len(to)
     assert set(got) == {0, *to}
+
+
+@pytest.mark.parametrize("rare", [0.0, 0.01, 0.5])
+def test_skeen_sends_three_messages_per_recipient_and_now_and_then_asks_who_got_little(rare: float):
+    """Mixed recipients; b gets nearly all, the others some of it."""
+    size, count, recipients = 6, 1000, 0
+    rng = random.Random(f"skeen {rare}")
+    cluster, taken = group("skeen", size)
+    for number in range(count):
+        others = rng.sample(range(2, size), rng.randint(1, size - 2))
+        to = sorted({1, *others}) if number == 0 or rng.random() < rare else [1]
+        recipients += len(to)
+        cluster.client_broadcast(0, to=to)
+        cluster.quiesce()
+    questions = taken.arrivals.total() - 3 * recipients
+    assert 0 <= questions <= 2 * (size - 1) * rounds(size, count)
 
 
 def test_the_token_costs_a_wish_and_itself_once_and_then_rests():

@@ -5,17 +5,21 @@
 Records of 100 bytes, 64 in a commit and one in a commit, beside what SQLite does with the same
 blobs and nothing else; the median of five rounds that take turns, in records a second of wall-clock
 time.  Then the log: nanoseconds a record of CPU time for append and flush (64 records each), and
-for sealing.  FOLDER is where the files go: a disk, not memory, is what is to be measured.
+for sealing.  Then rows of an application, of 100 bytes: nanoseconds a row of CPU time for a
+checkpoint with all of them, for one with the tenth that has changed, and to read them.  FOLDER is
+where the files go: a disk, not memory, is what is to be measured.
 """
 
 from __future__ import annotations
 
 import argparse
+import random
 import sqlite3
 import statistics
 import tempfile
 import time
 from collections.abc import Callable
+from itertools import pairwise
 from pathlib import Path
 
 from thence.causal.dot import Dot
@@ -72,6 +76,22 @@ def log_cost(folder: Path, records: int, form: Form) -> tuple[float, float]:
     return (middle - start) / records * 1e9, (end - middle) / records * 1e9
 
 
+def row_cost(path: Path, rows: int) -> tuple[float, float, float]:
+    """CPU nanoseconds a row: all for the first time; every tenth again, in no order; reading."""
+    names = [b"key %d" % number for number in range(rows)]
+    changed = random.Random(1).sample(names, rows // 10)
+    journal = SqliteJournal(path, Identity("g", "a"))
+    times = [time.process_time()]
+    for some, value in ((names, RECORD[:90]), (changed, RECORD[10:])):
+        journal.checkpoint(b"", rows=[(name, value) for name in some])
+        times.append(time.process_time())
+    count = sum(1 for _ in journal.rows())
+    times.append(time.process_time())
+    journal.close()
+    spent = [after - before for before, after in pairwise(times)]
+    return spent[0] / rows * 1e9, spent[1] / len(changed) * 1e9, spent[2] / count * 1e9
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--records", type=int, default=100_000)
@@ -87,12 +107,14 @@ def main() -> None:
     }
     rates: dict[str, list[float]] = {name: [] for name in kinds}
     costs: dict[Form, list[tuple[float, float]]] = {"parquet": [], "jsonl": []}
+    rows: list[tuple[float, float, float]] = []
     with tempfile.TemporaryDirectory(dir=options.folder) as name:
         for turn in range(ROUNDS):
             for at, (kind, measure) in enumerate(kinds.items()):
                 rates[kind].append(measure(Path(name) / f"{turn}-{at}"))
             for form, found in costs.items():
                 found.append(log_cost(Path(name) / f"{turn}-{form}", 1 << 16, form))
+            rows.append(row_cost(Path(name) / f"{turn}-rows", several))
     print(f"{'':28}{'records/s':>12}")
     for kind, found in rates.items():
         print(f"{kind:28}{statistics.median(found):12,.0f}")
@@ -100,6 +122,9 @@ def main() -> None:
     for form, pairs in costs.items():
         append, seal = (statistics.median(values) for values in zip(*pairs, strict=True))
         print(f"{'log, ' + form:28}{append:12,.0f}{seal:12,.0f}")
+    print(f"{'':28}{'all ns':>12}{'a tenth ns':>12}{'reading ns':>12}")
+    costs_of_rows = [statistics.median(values) for values in zip(*rows, strict=True)]
+    print(f"{'rows':28}" + "".join([f"{cost:12,.0f}" for cost in costs_of_rows]))
 
 
 if __name__ == "__main__":

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 from abc import ABC, abstractmethod
+from hashlib import sha256
 from pathlib import Path
 
 from thence.journal.base import Identity, Journal
@@ -67,6 +68,11 @@ def copy_journal(source: Path, target: Path, parts: tuple[str, ...] = PARTS) -> 
     for part in parts:
         if Path(f"{source}{part}").exists():
             shutil.copy(f"{source}{part}", f"{target}{part}")
+
+
+def hash_of(key: bytes, value: bytes) -> int:
+    """Of a row; the sum of those of all rows does not depend on their order."""
+    return int.from_bytes(sha256(key + b":" + value).digest()[:8], "big")
 
 
 PLACES: tuple[type[InMemory] | type[InSqlite], ...] = (InMemory, InSqlite)

@@ -92,6 +92,7 @@ def test_a_closed_journal_is_not_used(place: Place):
     for use in (
         journal.load,
         journal.commit,
+        lambda: list(journal.rows()),
         lambda: journal.append(b""),
         lambda: journal.checkpoint(b""),
     ):
@@ -132,6 +133,56 @@ def test_a_checkpoint_says_what_stays_on_the_shelf(place: Place):
     assert journal.shelved() == []
 
 
+def test_a_checkpoint_replaces_and_deletes_rows_and_leaves_the_others(place: Place):
+    journal = place.open()
+    assert list(journal.rows()) == []
+    journal.checkpoint(b"one", rows=[(b"b", b"2"), (b"", b""), (b"a", b"1"), (b"c", bytes(9000))])
+    journal.checkpoint(b"two", rows=iter([(b"a", b"one"), (b"b", None), (b"never there", None)]))
+    journal.append(b"record")
+    journal.commit()
+    place.crash()
+    journal = place.open()
+    assert journal.load() == Saved(b"two", [b"record"])
+    assert list(journal.rows()) == [(b"", b""), (b"a", b"one"), (b"c", bytes(9000))]
+    journal.checkpoint(b"three")
+    assert [key for key, _ in journal.rows()] == [b"", b"a", b"c"]
+
+
+def test_of_several_rows_with_one_key_the_last_one_counts(place: Place):
+    journal = place.open()
+    journal.checkpoint(b"", rows=[(b"a", b"1"), (b"b", b"1"), (b"a", None), (b"b", b"2")])
+    place.crash()
+    assert list(place.open().rows()) == [(b"b", b"2")]
+
+
+def test_many_rows_are_kept(place: Place):
+    journal = place.open()
+    rows = {b"%d" % n: b"%d" % n * (n % 5) for n in range(3000)}
+    journal.checkpoint(b"", rows=rows.items())
+    changed: dict[bytes, bytes | None] = {b"%d" % n: b"x" for n in range(0, 3000, 2)}
+    changed.update({b"%d" % n: None for n in range(0, 3000, 3)})
+    journal.checkpoint(b"", rows=changed.items())
+    kept = {**rows, **changed}
+    place.crash()
+    left = sorted([(key, value) for key, value in kept.items() if value is not None])
+    assert list(place.open().rows()) == left
+
+
+def test_rows_that_cannot_be_had_leave_what_was_there(place: Place):
+    def broken() -> Iterator[tuple[bytes, bytes]]:
+        yield b"a", b"2"
+        raise ZeroDivisionError
+
+    journal = place.open()
+    journal.checkpoint(b"one", rows=[(b"a", b"1")])
+    with pytest.raises(ZeroDivisionError):
+        journal.checkpoint(b"two", rows=broken())
+    place.crash()
+    journal = place.open()
+    assert journal.load() == Saved(b"one", [])
+    assert list(journal.rows()) == [(b"a", b"1")]
+
+
 def test_what_is_not_on_the_shelf_cannot_be_fetched(place: Place):
     journal = place.open()
     with pytest.raises(JournalError, match="shelf"):
@@ -152,6 +203,7 @@ def test_random_operations_and_crashes_lose_and_repeat_nothing(place: Place, see
     draw = random.Random(seed)
     journal = place.open()
     checkpoint: bytes | None = None
+    rows: dict[bytes, bytes] = {}
     there: list[bytes] = []
     staged: list[bytes] = []
     for step in range(60):
@@ -164,7 +216,11 @@ def test_random_operations_and_crashes_lose_and_repeat_nothing(place: Place, see
             there, staged = there + staged, []
         elif action == ["checkpoint"]:
             checkpoint, there, staged = draw.randbytes(draw.choice((0, 9, 10_000))), [], []
-            journal.checkpoint(checkpoint)
+            for _ in range(draw.choice((0, 1, 5))):
+                rows[b"%d" % draw.randrange(9)] = b"%d" % step * draw.choice((0, 1, 3000))
+            gone = [key for key in rows if draw.random() < 0.2]
+            journal.checkpoint(checkpoint, rows=[*rows.items(), *[(key, None) for key in gone]])
+            rows = {key: value for key, value in rows.items() if key not in gone}
         elif action == ["crash"]:
             place.crash()
             journal, staged = place.open(), []
@@ -172,4 +228,5 @@ def test_random_operations_and_crashes_lose_and_repeat_nothing(place: Place, see
             journal.close()
             journal, there, staged = place.open(), there + staged, []
         assert journal.load() == Saved(checkpoint, there)
+        assert dict(journal.rows()) == rows
         assert journal.log_bytes == sum(map(len, there + staged))

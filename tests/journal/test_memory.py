@@ -19,7 +19,7 @@ def use(journal: MemoryJournal) -> None:
     journal.commit()
     journal.commit()  # of nothing: does not count
     journal.append(b"3")
-    journal.checkpoint(b"123")
+    journal.checkpoint(b"123", rows=[(b"a", b"123")])
     journal.append(b"4")
     journal.commit()
 
@@ -35,6 +35,13 @@ AFTER = [
     Saved(b"123", []),
     Saved(b"123", [b"4"]),
 ]
+
+
+def check(disk: MemoryDisk, there: Saved) -> None:
+    """This is what the disk holds, and the row that the checkpoint has brought."""
+    journal = MemoryJournal(disk, A)
+    assert journal.load() == there
+    assert list(journal.rows()) == ([(b"a", b"123")] if there.checkpoint else [])
 
 
 def test_operations_are_counted():
@@ -56,7 +63,7 @@ def test_a_crash_at_any_operation_leaves_what_was_committed(
     with pytest.raises(JournalError, match="lost in a crash"):
         journal.commit()
     journal.close()  # a dead process closes nothing
-    assert MemoryJournal(disk, A).load() == AFTER[at - (when == "before")]
+    check(disk, AFTER[at - (when == "before")])
 
 
 @pytest.mark.parametrize("when", ["before", "after"])
@@ -72,7 +79,7 @@ def test_what_failed_once_fails_for_ever(at: int, when: Literal["before", "after
         with pytest.raises(JournalError):
             again()
     journal.close()
-    assert MemoryJournal(disk, A).load() == AFTER[at - (when == "before")]
+    check(disk, AFTER[at - (when == "before")])
 
 
 def test_a_journal_of_before_the_crash_cannot_write_into_the_next_life():

@@ -18,10 +18,12 @@ from tests.seeds import seeds
 from thence.errors import JournalError, LimitError, LocalProtocolError
 from thence.journal import sqlite
 from thence.journal.base import Identity, Saved
-from thence.journal.sqlite import FORMAT, SqliteJournal
+from thence.journal.schema import FORMAT
+from thence.journal.sqlite import SqliteJournal
 
 CHUNK_BYTES = 700
 EXPECTED = Saved(bytes(range(256)) * 10, [b"%d " % n * 40 for n in range(30)])
+ROWS = [(b"%03d" % n, b"%d " % n * 20) for n in range(30)]
 
 
 def fill(path: Path) -> SqliteJournal:
@@ -31,7 +33,9 @@ def fill(path: Path) -> SqliteJournal:
         journal.append(b"old %d" % n)
         journal.commit()
     assert EXPECTED.checkpoint is not None
-    journal.checkpoint(EXPECTED.checkpoint)
+    journal.checkpoint(b"", rows=[(b"%03d" % n, b"old") for n in range(-9, 9)])
+    gone = [(b"%03d" % n, None) for n in range(-9, 0)]
+    journal.checkpoint(EXPECTED.checkpoint, rows=[*gone, *ROWS])
     for n, record in enumerate(EXPECTED.records):
         journal.append(record)
         if n % 2:
@@ -58,7 +62,9 @@ def loaded(path: Path, *more: bytes) -> Saved:
         for record in more:
             journal.append(record)
         journal.commit()
-        return journal.load()
+        saved = journal.load()
+        assert list(journal.rows()) == (ROWS if saved.checkpoint == EXPECTED.checkpoint else [])
+        return saved
 
 
 def refused(path: Path, match: str) -> None:
@@ -91,11 +97,12 @@ def test_a_damaged_value_of_the_shelf_is_not_given(tmp_path: Path):
 def test_a_journal_from_before_there_were_shelves_gets_one(states: dict[str, Path], tmp_path: Path):
     copy_journal(states["closed"], tmp_path / "j")
     db = sqlite3.connect(tmp_path / "j", isolation_level=None)
-    db.execute("DROP TABLE shelf")
+    for table in ("shelf", "kept", "kept_total"):
+        db.execute(f"DROP TABLE {table}")
     db.execute("PRAGMA user_version=1")
     db.close()
-    assert loaded(tmp_path / "j") == EXPECTED
     with contextlib.closing(SqliteJournal(tmp_path / "j", A)) as journal:
+        assert journal.load() == EXPECTED
         journal.shelve([(1, b"one")])
         assert journal.fetch(1) == b"one"
 
@@ -211,7 +218,7 @@ def test_the_main_file_alone_says_that_the_journal_was_not_closed(tmp_path: Path
 
 DAMAGES = {
     "a row is gone": "DELETE FROM log WHERE seq = 60",
-    "the first row is gone": "DELETE FROM log WHERE seq = 52",
+    "the first row is gone": "DELETE FROM log WHERE seq = 53",
     "the last row is gone": "DELETE FROM log WHERE seq = (SELECT max(seq) FROM log)",
     "all rows are gone": "DELETE FROM log",
     "rows have later numbers": "UPDATE log SET seq = -seq WHERE seq > 60; "

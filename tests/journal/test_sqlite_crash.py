@@ -16,7 +16,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.journal.places import A
+from tests.journal.places import A, hash_of
 from tests.seeds import seeds
 from thence.journal.sqlite import SqliteJournal
 
@@ -34,6 +34,8 @@ def check_dense(path: Path, at_least: int) -> int:
     journal = SqliteJournal(path, A)
     saved = journal.load()
     first = number_of(saved.checkpoint) + 1 if saved.checkpoint is not None else 0
+    digest = int(saved.checkpoint.split()[1]) if saved.checkpoint is not None else 0
+    assert sum([hash_of(key, value) for key, value in journal.rows()]) == digest
     numbers = [number_of(record) for record in saved.records]
     assert numbers == list(range(first, first + len(numbers)))
     assert first + len(numbers) - 1 >= at_least
@@ -42,8 +44,10 @@ def check_dense(path: Path, at_least: int) -> int:
 
 
 # Appends, commits and checkpoints from a given number on, and prints each number once it is safe.
+# A checkpoint has the number, and the sum of the hashes of all rows.
 WORK = """
 import random, resource, sys
+from tests.journal.places import hash_of
 from thence.errors import JournalError
 from thence.journal.base import Identity
 from thence.journal.sqlite import SqliteJournal
@@ -52,6 +56,7 @@ first, seed, last, limit = map(int, sys.argv[2:])
 resource.setrlimit(resource.RLIMIT_FSIZE, (limit, resource.RLIM_INFINITY))
 draw = random.Random(seed)
 journal = SqliteJournal(path, Identity("g", "a"))
+rows = dict(journal.rows())
 number = first - 1
 try:
     while number < last:
@@ -59,7 +64,13 @@ try:
             number += 1
             journal.append(b"%d " % number + bytes(draw.choice((0, 10, 2000))))
         if draw.random() < 0.05:
-            journal.checkpoint(b"%d " % number + bytes(draw.choice((0, 50_000))))
+            changed = {b"%d" % draw.randrange(300): b"%d" % number for _ in range(50)}
+            changed.update({b"%d" % draw.randrange(300): None for _ in range(20)})
+            rows.update(changed)
+            rows = {key: value for key, value in rows.items() if value is not None}
+            digest = sum([hash_of(*row) for row in rows.items()])
+            text = b"%d %d " % (number, digest) + bytes(draw.choice((0, 50_000)))
+            journal.checkpoint(text, rows=changed.items())
         else:
             journal.commit()
         print(number, flush=True)

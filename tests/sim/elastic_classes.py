@@ -57,6 +57,15 @@ CLASSES: dict[str, dict[str, Any]] = {
         "nodes": 4, "joins": 2, "leaves": 1, "crashes": 3, "faults": 3, "stops": 1, "breaks": 2,
         "partitions": 1, "aimed": True, "bursts": 3, "journal": True,
     },
+    "kept": {
+        "nodes": 3, "joins": 3, "leaves": 1, "crashes": 2, "faults": 3, "stops": 1, "aimed": True,
+        "bursts": 3, "journal": True, "kept": True,
+    },
+    "kept, shelves": {
+        "nodes": 4, "joins": 2, "crashes": 3, "faults": 3, "stops": 1, "breaks": 4, "bursts": 3,
+        "partitions": 1, "payload_bytes": 100, "flow": SMALL, "journal": True, "kept": True,
+    },
+    "kept, no journal": {"nodes": 3, "joins": 3, "crashes": 1, "kept": True, "bursts": 2},
     "shelves": {
         "nodes": 4, "joins": 2, "leaves": 1, "crashes": 3, "faults": 3, "stops": 1, "breaks": 4,
         "partitions": 1, "bursts": 3, "payload_bytes": 100, "flow": SMALL, "journal": True,

@@ -107,7 +107,7 @@ MUTANTS = (
     ),
     Mutant(
         "a checkpoint forgets what is on the shelf", "ledger:Ledger.checkpoint",
-        "self._journal.checkpoint(made, state.shelved)", "self._journal.checkpoint(made)",
+        "self._journal.checkpoint(made, state.shelved, rows)", "self._journal.checkpoint(made)",
         "shelves",
     ),
     Mutant(

@@ -259,4 +259,48 @@ MUTANTS = (
         "a burst is sent beyond what there is room for", "sending:Sending._make_room",
         "room = wanted\n", "pass\n    room = wanted\n", "bursts, tight",
     ),
+    # ---- applications whose state is kept
+    Mutant(
+        "an application is not told again what it sent", "recovery:Recovery._send",
+        "self.retold.sent(tag)", "pass", "kept",
+    ),
+    Mutant(
+        "an application is not told again what it took", "recovery:Recovery._confirm",
+        "self.retold.delivered(tag)", "pass", "kept",
+    ),
+    Mutant(
+        "an application is not told again what is stable", "recovery:Recovery._confirm",
+        "self.retold.stable(tag)", "pass", "kept",
+    ),
+    Mutant(
+        "what is stable is told when it is forgotten", "recovery:Recovery._confirm",
+        "self.engine.settle([tag])", "self.engine.settle([tag])\n    self.client.stabilised(tag)\n"
+        "    if self.retold is not None:\n        self.retold.stable(tag)\n    return\n",
+        "kept",
+    ),
+    Mutant(
+        "an application is told of what was not for it", "retold:Retold.delivered",
+        "if not tag.hollow:", "if True:", "kept, everything",
+    ),
+    Mutant(
+        "a checkpoint has rows that know of more than it does", "driver:Driver._is_settled",
+        "not self._open_events and ", "", "kept, confirms",
+    ),
+    Mutant(
+        "a checkpoint is without rows", "ledger:Ledger.checkpoint",
+        "() if self._kept is None else self._kept.rows()", "()", "kept",
+    ),
+    Mutant(
+        "an application begins before its tags are there", "recovery:Recovery.go",
+        "        if made is not None:\n            self._begin(made)\n"
+        "        if self.retold is not None:\n            self.retold.begin()\n",
+        "        if self.retold is not None:\n            self.retold.begin()\n"
+        "        if made is not None:\n            self._begin(made)\n",
+        "kept",
+    ),
+    Mutant(
+        "rows are given back as they were before", "journal.memory:MemoryJournal.checkpoint",
+        "if value is not None)", "if value is not None and key not in self.disk.rows)",
+        "kept",
+    ),
 )  # fmt: skip

@@ -60,8 +60,9 @@ def crash_everywhere(options: NodesOptions, node: str) -> int:
     return 2 * count
 
 
-def test_a_crash_at_every_operation_of_a_journal():
-    assert crash_everywhere(SMALL, "a") > 40
+@pytest.mark.parametrize("kept", [False, True])
+def test_a_crash_at_every_operation_of_a_journal(kept: bool):
+    assert crash_everywhere(msgspec.structs.replace(SMALL, kept=kept), "a") > 40
 
 
 @pytest.mark.soak
@@ -69,7 +70,12 @@ def test_a_crash_at_every_operation_of_a_journal():
 def test_a_crash_at_every_operation_of_any_journal(capsys: pytest.CaptureFixture[str]):
     runs = 0
     for seed in seeds(1):
-        for changes in ({}, {"streams": True, "eager": True}, {"flow": NARROW, "turn_s": 0.004}):
+        for changes in (
+            {},
+            {"streams": True, "eager": True},
+            {"kept": True},
+            {"flow": NARROW, "turn_s": 0.004},
+        ):
             options = msgspec.structs.replace(SMALL, seed=seed, nodes=3, messages=5, **changes)
             runs += sum(crash_everywhere(options, node) for node in "abc")
     with capsys.disabled():

@@ -20,6 +20,7 @@ from thence.client.beginning import Beginning
 from thence.client.entries import DELIVERY, KNOWN_EVENT, STABLE_EVENT, VIEW_EVENT, Recovered
 from thence.client.events import Delivered, Event, Known, Stable
 from thence.client.exchange import Exchange
+from thence.client.kept import Kept, finder
 from thence.client.ledger import CHECKPOINT_BYTES, Ledger
 from thence.client.sending import Sending
 from thence.client.stamped import StampedCredit
@@ -61,9 +62,10 @@ class Application(Sending):
         trace: Callable[[int], Tracing] | None = None,
         epoch_us: int = 0,
         begin: Beginning | None = None,
+        kept: Kept | None = None,
     ) -> None:
         """``trace`` makes the trace from the record that the journal names; ``epoch_us`` is what
-        the node's clock shows when ``now`` is 0."""
+        the node's clock shows when ``now`` is 0; ``kept`` is the application's state."""
         if flow.credit_messages > options.pending_per_origin_max:
             # More than that the engine would refuse, and what it refuses is gone.
             flow = replace(flow, credit_messages=options.pending_per_origin_max)
@@ -89,7 +91,11 @@ class Application(Sending):
                 raise LocalProtocolError(
                     f"engine {spec.name} cannot come back after a crash: only tagged has a journal"
                 )
-            self._ledger = Ledger(journal, self.client, self.engine, checkpoint_bytes)
+            self._ledger = Ledger(journal, self.client, self.engine, checkpoint_bytes, kept)
+        if kept is not None and spec.name != "tagged":
+            raise LocalProtocolError(f"engine {spec.name} has no tags to find: kept= needs tagged")
+        self._kept = kept
+        self._is_overdue = False  # a checkpoint is, and the application was not settled
         self._is_tagged = spec.name == "tagged"
         self._crashed: set[int] = set()  # the slots of members that are gone for good
         self._is_smaller = False
@@ -120,6 +126,8 @@ class Application(Sending):
             if recovered.is_new and begin is not None:
                 recovered.have = begin.have
                 self._ledger.confirmed = begin.confirmed or self._ledger.confirmed
+        elif kept is not None:
+            kept.begin(finder(self.client, self.engine), ())
         self.exchange = Exchange(
             names, self.slot, flow, recovered.have, recovered.outbox_first, recovered.outbox,
             gaps=spec.stamped, relays=spec.relays,
@@ -163,6 +171,8 @@ class Application(Sending):
         """The next event, or None.  A delivery's context is the application's from here on."""
         if self.auto_confirm and self._open_events:
             self._confirm_up_to(self._numbers)
+            if self._is_overdue:  # one that is never done would never let it be made
+                self.commit(now)
         if self._notices:
             self.require_working()
             number = self._numbers = self._numbers + 1
@@ -203,6 +213,10 @@ class Application(Sending):
         if self._trace is not None:
             self._trace.told(self._us(now), tag)
         return Stable(self, number, tag)
+
+    def commit(self, now: float) -> None:
+        """Write down what happened, and a checkpoint if that is due."""
+        raise NotImplementedError
 
     def _entered(self, number: int, change: Any, now: float) -> Event | None:
         """The members of this group do not change."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import Any, Final
 
 from thence.causal.dot import SEQ_MAX
+from thence.client.acceptor import AcceptorState
 from thence.client.council import Council
 from thence.client.driver import Driver
 from thence.client.events import Majority, Minority, Suspected, Trusted
@@ -62,6 +63,20 @@ class Attendance(Driver):
     def is_leaving(self) -> bool:
         """Whether this node wants to leave, or has."""
         return self._is_leaving
+
+    def leave(self, now: float) -> None:
+        """Send no more; leave when everybody has what was sent."""
+        self._now = now
+        self._is_leaving = True
+        self._beat_at = now
+
+    def _promise(self) -> None:
+        if self._ledger is not None and self.council.dirty:
+            self._ledger.promised(self.council.state())
+        self.council.dirty = False
+
+    def _promises(self) -> AcceptorState:
+        return self.council.state()
 
     def reached(self, slot: int) -> int:
         """The number of the last message of that member that is delivered here."""

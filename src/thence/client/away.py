@@ -108,7 +108,7 @@ class Away(Flushing):
         """Whether broadcasts wait because too much is not stable."""
         return not self.shelf.has_room or super().is_full
 
-    def _make_room(self, payloads: Sequence[bytes]) -> int:
-        if not self.shelf.has_room and not self.failed:
+    def _make_room(self, payloads: Sequence[bytes], overdraw: bool = False) -> int:
+        if not (overdraw or self.shelf.has_room or self.failed):
             self._no_room()
-        return super()._make_room(payloads)
+        return super()._make_room(payloads, overdraw)

@@ -353,14 +353,22 @@ class Driver(Application):
             self._promise()
             if ledger is not None and (ledger.dirty or full):
                 ledger.commit(position)
-                if ledger.wants_checkpoint:
-                    self._checkpoint(ledger, position)
+                self._is_overdue = ledger.wants_checkpoint
+            if self._is_overdue and ledger is not None and self._is_settled:
+                self._is_overdue = False
+                self._checkpoint(ledger, position)
         except JournalError as error:
             self.failed = str(error)
             raise
         self.exchange.written()
         if trace is not None and full:
             trace.log.seal(position)
+
+    @property
+    def _is_settled(self) -> bool:
+        """Whether the state of the application, if it is kept, is what the journal will say."""
+        kept = self._kept
+        return kept is None or (not self._open_events and kept.is_settled)
 
     def _promise(self) -> None:
         """Write down what was promised, before it is said (elastic.py)."""

@@ -23,7 +23,6 @@ from typing import Any
 
 from thence.causal.dot import SEQ_MAX
 from thence.causal.members import MemberId
-from thence.client.acceptor import AcceptorState
 from thence.client.application import FLOW, TIMING
 from thence.client.away import Away
 from thence.client.beginning import Handed, begun, founded, resumed
@@ -33,6 +32,7 @@ from thence.client.entries import DELIVERY, VIEW_EVENT, Checkpoint, Recovered, V
 from thence.client.events import Event, Evicted, Joined, Left
 from thence.client.exchange import Exchange
 from thence.client.hearsay import STRANGERS_MAX, check, is_believed, sign
+from thence.client.kept import Kept
 from thence.client.ledger import CHECKPOINT_BYTES, Ledger
 from thence.client.tracing import Tracing
 from thence.config.node import FlowConfig, MembershipConfig, TimingConfig
@@ -70,6 +70,7 @@ class Elastic(Away):
         checkpoint_bytes: int = CHECKPOINT_BYTES,
         trace: Callable[[int], Tracing] | None = None,
         epoch_us: int = 0,
+        kept: Kept | None = None,
     ) -> None:
         """``newcomer``: the state that was handed over; ``checkpoint``: what the journal has; with
         neither, the node is a founder."""
@@ -110,7 +111,7 @@ class Elastic(Away):
         names = begin.members.names
         super().__init__(
             group, names, names[slot], spec, now, options, flow, timing, journal, checkpoint_bytes,
-            trace, epoch_us, begin,
+            trace, epoch_us, begin, kept,
         )  # fmt: skip
         self.speaks = True
         self._keep_for_absent(journal, shelf_bytes_max)
@@ -131,6 +132,8 @@ class Elastic(Away):
             self._ledger.life = self.life
         if self._ledger is not None and checkpoint is None:
             self._ledger.view = view
+            if not self._is_settled:
+                raise LocalProtocolError("kept= has to be settled when it has begun")
             self._checkpoint(self._ledger, 0 if self._trace is None else self._trace.log.flush())
 
     def _recover(self, ledger: Ledger) -> Recovered:
@@ -263,11 +266,11 @@ class Elastic(Away):
                 "incarnation"
             )
 
-    def _make_room(self, payloads: Sequence[bytes]) -> int:
+    def _make_room(self, payloads: Sequence[bytes], overdraw: bool = False) -> int:
         self.require_member()
         if self._is_leaving:
             raise Removed(f"{self.name} is leaving {self.group}")
-        return super()._make_room(payloads)
+        return super()._make_room(payloads, overdraw)
 
     def broadcast(self, payload: bytes, now: float, **how: Any) -> Any:
         """Tag a message now, for every member (``Driver.broadcast``)."""
@@ -320,14 +323,6 @@ class Elastic(Away):
             if is_last:
                 self.exchange.enter(change.view.num)
 
-    def _promise(self) -> None:
-        if self._ledger is not None and self.council.dirty:
-            self._ledger.promised(self.council.state())
-        self.council.dirty = False
-
-    def _promises(self) -> AcceptorState:
-        return self.council.state()
-
     def _unconfirmed(self) -> list[Any]:
         entries = [(kind, tag) for _, kind, tag in self._open_events]
         entries += [
@@ -341,12 +336,6 @@ class Elastic(Away):
             elif kind == VIEW_EVENT and each.is_last:
                 found.append(Viewed(each.view))
         return found
-
-    def leave(self, now: float) -> None:
-        """Send no more; leave when everybody has what was sent."""
-        self._now = now
-        self._is_leaving = True
-        self._beat_at = now
 
     @property
     def is_drained(self) -> bool:

@@ -99,6 +99,8 @@ class Checkpoint(msgspec.Struct, frozen=True, kw_only=True):
     promised: AcceptorState | None = None
     life: int = 0
     """When this incarnation of the node began, in microseconds."""
+    kept: bool = False
+    """Whether the rows of the journal are the application's state of this moment (kept.py)."""
 
 
 class Recovered(msgspec.Struct, kw_only=True):

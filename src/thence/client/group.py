@@ -20,7 +20,9 @@ from thence.client.elastic import Elastic
 from thence.client.events import Event
 from thence.client.handing import hand_over
 from thence.client.joining import enter
+from thence.client.kept import Kept
 from thence.client.membership import Hooks, Membership, Restore, Snapshot
+from thence.client.runtime import Runtime
 from thence.client.station import DEFAULT_GROUP, Station, node_config
 from thence.client.status import LagMeter
 from thence.client.waiters import fail, wake
@@ -53,6 +55,7 @@ class Group(Waiting, Membership):
         config: NodeConfig | None = None,
         snapshot: Snapshot | None = None,
         restore: Restore | None = None,
+        kept: Kept | None = None,
         **settings: Any,
     ) -> None:
         """A node of this name with one group; it starts with ``async with``, or ``start``.
@@ -62,10 +65,10 @@ class Group(Waiting, Membership):
 
         ``elastic=True``: members may come and go.  ``join`` has addresses of members: this node
         joins their group.  ``snapshot`` gives this application's state to newcomers, ``restore``
-        takes it over when this node is one.
+        takes it over when this node is one; ``kept`` has it in the journal too (client/kept.py).
         """
         self._station = Station(node_config(name, config, settings))
-        self._wanted = (group, members, engine, options, Hooks(snapshot, restore))
+        self._wanted = (group, members, engine, options, Hooks(snapshot, restore, kept))
         self._owns_station = True
         self._prepare()
 
@@ -73,6 +76,7 @@ class Group(Waiting, Membership):
         self._something = asyncio.Event()
         self._prepare_waiting()
         self._calls = Callbacks()
+        self._before_taking: Callable[[], None] | None = None
         self._meter: LagMeter | None = None
         self._sample_at: float | None = None
 
@@ -132,6 +136,11 @@ class Group(Waiting, Membership):
         """What it is made of, for the rest of the library."""
         return self._driver
 
+    @property
+    def runtime(self) -> Runtime:
+        """What its node runs on, for the rest of the library."""
+        return self._runtime
+
     # ---- sending ---------------------------------------------------------------------------------
 
     @property
@@ -163,6 +172,11 @@ class Group(Waiting, Membership):
     def is_journaled(self) -> bool:
         """Whether it survives a crash."""
         return self._driver.is_journaled
+
+    @property
+    def has_room(self) -> bool:
+        """Whether a broadcast would be taken now."""
+        return self._driver.has_room and not self._closing
 
     def behind(self) -> list[str]:
         """The members that lack something that was sent here."""
@@ -247,12 +261,13 @@ class Group(Waiting, Membership):
             self._driver.require_working()
         return tags
 
-    def try_broadcast_many(self, payloads: Sequence[bytes]) -> list[Any]:
+    def try_broadcast_many(self, payloads: Sequence[bytes], *, overdraw: bool = False) -> list[Any]:
         """The same without waiting: the tags of those for which there was room, from the first on;
-        ``Full`` if there was none."""
+        ``Full`` if there was none.  ``overdraw``: all of them, for one who asked ``has_room``
+        before he let in what they say."""
         if self._closing:
             self._must_be_open()
-        tags = self._driver.broadcast_many(payloads, self._runtime.now)
+        tags = self._driver.broadcast_many(payloads, self._runtime.now, overdraw)
         self._runtime.turn()
         return tags
 
@@ -338,8 +353,14 @@ class Group(Waiting, Membership):
         self._calls.other = callback
         self._runtime.turn()
 
+    def on_taking(self, callback: Callable[[], None] | None) -> None:
+        """Have this called before events are handed to callbacks: what it sends is before them."""
+        self._before_taking = callback
+
     def _pump(self) -> None:
         runtime = self._runtime
+        if self._before_taking is not None:
+            self._before_taking()
         if hand_over(self._driver, runtime.now, self._calls, self._failed):
             runtime.turn()
 

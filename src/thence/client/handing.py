@@ -12,6 +12,7 @@ from typing import Any
 from thence.client.driver import Driver
 from thence.client.events import Delivered, Stable
 from thence.engine.bursts import Callbacks, Handed, hand
+from thence.errors import JournalError
 from thence.wire.talk import MESSAGE_BYTES_EXTRA
 
 Callback = Callable[[Any], None]
@@ -24,14 +25,18 @@ def hand_over(driver: Driver, now: float, calls: Callbacks, failed: Failed) -> b
     ``failed`` is told what a callback raised, and the next event is taken.  Whether there was any.
     """
     took = False
-    while driver.has_events:
-        took = True
-        if driver.is_plain:
-            _many(driver, now, calls, failed)
-        else:
-            _one(driver, now, calls, failed)
-    if took and driver.auto_confirm:
-        driver.take(now)  # nothing is there: it confirms the last
+    try:
+        while driver.has_events:
+            took = True
+            if driver.is_plain:
+                _many(driver, now, calls, failed)
+            else:
+                _one(driver, now, calls, failed)
+        if took and driver.auto_confirm:
+            driver.take(now)  # nothing is there: it confirms the last
+    except JournalError:
+        if not driver.failed:  # otherwise the next turn says it
+            raise
     return took
 
 

@@ -35,7 +35,7 @@ async def enter(
     """Take part in a group: begin it with its other founders, or join it."""
     config = station.config
     if not config.membership.is_elastic:
-        return station.open(group, members, engine, options)
+        return station.open(group, members, engine, options, hooks.kept)
     chosen = station.check(group, engine)
     if chosen != ENGINE:
         raise UnusableInputError(f"engine {chosen} has no members that change: use {ENGINE}")
@@ -81,7 +81,15 @@ def resume(station: Station, group: str, options: EngineOptions, hooks: Hooks) -
             group, member.id, names, ENGINE, options.stability, is_founder=False
         )
         driver = _elastic(
-            station, group, made.view, made.state.slot, options, journal, trace, checkpoint=made
+            station,
+            group,
+            made.view,
+            made.state.slot,
+            options,
+            journal,
+            trace,
+            checkpoint=made,
+            kept=hooks.kept,
         )
     except BaseException:
         journal.close()
@@ -138,7 +146,7 @@ def found(
     member = view.named(config.name)
     assert member is not None
     trace = station.tracing(group, member.id, names, ENGINE, options.stability)
-    driver = _anew(station, group, view, member.slot, options, trace)
+    driver = _anew(station, group, view, member.slot, options, trace, kept=hooks.kept)
     return _added(station, driver, hooks)
 
 
@@ -240,7 +248,9 @@ def _begin(
     names = [each.id for each in head.view.members]
     trace = station.tracing(group, member.id, names, ENGINE, options.stability, is_founder=False)
     handed = (head, state, newcomer.payloads.chunks())
-    driver = _anew(station, group, head.view, head.slot, options, trace, newcomer=handed)
+    driver = _anew(
+        station, group, head.view, head.slot, options, trace, newcomer=handed, kept=hooks.kept
+    )
     return _added(station, driver, hooks)
 
 

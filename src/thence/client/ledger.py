@@ -45,7 +45,9 @@ from thence.client.entries import (
     Viewed,
     encode,
 )
+from thence.client.kept import Kept, finder
 from thence.client.recovery import Install, Recovery
+from thence.client.retold import Retold
 from thence.client.shelf import Shelf
 from thence.engine.frontier import Confirmed as ConfirmedFrontier
 from thence.engine.outgoing import message_of
@@ -68,11 +70,13 @@ class Ledger:
     """The journal of one node in one group, and what its application has confirmed."""
 
     def __init__(
-        self, journal: Journal, client: Tagger, engine: Tagged, checkpoint_bytes: int
-    ) -> None:
+        self, journal: Journal, client: Tagger, engine: Tagged, checkpoint_bytes: int,
+        kept: Kept | None = None,
+    ) -> None:  # fmt: skip
         self._journal = journal
         self._client = client
         self._engine = engine
+        self._kept = kept
         self.confirmed = ConfirmedFrontier(client.slot)
         self._checkpoint_bytes = checkpoint_bytes
         self._due_bytes = checkpoint_bytes
@@ -165,7 +169,8 @@ class Ledger:
         self, outbox_first: int, outbox: list[bytes], have: list[int],
         ready: Iterable[Tag | Viewed], position: int, promised: AcceptorState | None,
     ) -> None:  # fmt: skip
-        """Replace all records by what they amount to.  ``ready``: delivered, not confirmed."""
+        """Replace all records by what they amount to.  ``ready``: delivered, not confirmed.  With
+        an application whose state is kept everything taken is confirmed."""
         self._events.clear()  # their effect is in the state
         pending = self._engine.held_items()
         state = export_state(self._client, self._engine, self.confirmed, list(self._known.values()))
@@ -176,9 +181,11 @@ class Ledger:
                 state=state, outbox_first=outbox_first, outbox=outbox, have=have,
                 unconfirmed=[*map(_item, ready), *pending], position=position,
                 view=self.view, changes=self._changes, promised=promised, life=self.life,
+                kept=self._kept is not None,
             )
         )  # fmt: skip
-        self._journal.checkpoint(made, state.shelved)
+        rows = () if self._kept is None else self._kept.rows()
+        self._journal.checkpoint(made, state.shelved, rows)
         if self.shelf is not None:
             self.shelf.settled()
         self._dirty = False
@@ -203,7 +210,13 @@ class Ledger:
     def recover(self, install: Install | None = None) -> Recovered:
         """Bring client and engine, which have done nothing yet, back to what is written down."""
         saved = self._journal.load()
-        recovery = Recovery(self._client, self._engine, self.confirmed, self._known, install)
+        retold = None
+        if self._kept is not None:
+            retold = Retold(self._kept, finder(self._client, self._engine), self._journal.rows())
+            self._client.past.shelf = self._journal  # it may ask for payloads
+        recovery = Recovery(
+            self._client, self._engine, self.confirmed, self._known, install, retold
+        )
         found = recovery.go(saved)
         self.view, self._changes = found.view, recovery.changes
         return found

@@ -10,6 +10,7 @@ import msgspec
 
 from thence.client.driver import Driver
 from thence.client.elastic import Elastic
+from thence.client.kept import Kept
 from thence.client.runtime import Runtime
 from thence.client.station import Station
 from thence.client.waiters import Waiters
@@ -23,10 +24,11 @@ Restore = Callable[[Iterator[bytes]], None]
 
 
 class Hooks(msgspec.Struct, frozen=True):
-    """How the application's own state gets to newcomers."""
+    """How the application's own state gets to newcomers, and over crashes."""
 
     snapshot: Snapshot | None = None
     restore: Restore | None = None
+    kept: Kept | None = None
 
 
 class Membership:
@@ -36,6 +38,7 @@ class Membership:
     _runtime: Runtime
     _station: Station
     _turns: Waiters
+    _before_taking: Callable[[], None] | None
 
     @property
     def members(self) -> tuple[str, ...]:
@@ -112,6 +115,8 @@ class Membership:
         is gone, at most ``leave_s`` seconds (default: ``timing.drain_s``).  Then close it.
         """
         driver = self._elastic
+        if self._before_taking is not None:
+            self._before_taking()  # the last chance to send
         driver.leave(self._runtime.now)
         self._runtime.turn()
         limit = self._station.config.timing.drain_s if leave_s is None else leave_s

@@ -9,6 +9,7 @@ from typing import Any
 
 from thence.client.group import Group
 from thence.client.joining import enter, join_again
+from thence.client.kept import Kept
 from thence.client.membership import Hooks, Restore, Snapshot
 from thence.client.runtime import Runtime
 from thence.client.station import DEFAULT_GROUP, Station, node_config
@@ -76,10 +77,11 @@ class Node:
         options: EngineOptions | None = None,
         snapshot: Snapshot | None = None,
         restore: Restore | None = None,
+        kept: Kept | None = None,
     ) -> Group:
         """Take part in a group.  ``members``: all of it, this node too; by default this node and
         all its peers.  The same at every member."""
-        hooks = Hooks(snapshot, restore)
+        hooks = Hooks(snapshot, restore, kept)
         driver = await enter(self._station, name, members, engine, options, hooks)
         group = Group.of(driver, self._station)
         self.groups[name] = group
@@ -87,7 +89,7 @@ class Node:
 
     async def rejoin(
         self, name: str = DEFAULT_GROUP, *, snapshot: Snapshot | None = None,
-        restore: Restore | None = None,
+        restore: Restore | None = None, kept: Kept | None = None,
     ) -> Group:  # fmt: skip
         """Take part again in a group that this node is out of, as a new incarnation.
 
@@ -99,7 +101,7 @@ class Node:
         if old is None or not old.is_out:
             raise LocalProtocolError(f"{self.name} is not out of {name}: there is nothing to join")
         old.close()
-        driver = await join_again(self._station, old.driver, Hooks(snapshot, restore))
+        driver = await join_again(self._station, old.driver, Hooks(snapshot, restore, kept))
         self.groups[name] = Group.of(driver, self._station)
         return self.groups[name]
 

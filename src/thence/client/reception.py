@@ -7,7 +7,7 @@ one moment.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from itertools import chain, islice
 from typing import Any, Final, Protocol
 
@@ -260,6 +260,7 @@ class Reception:
     def _begin(self, guest: Guest, member: Member, now: float) -> Handover:
         driver = self._driver
         client, engine = driver.client, driver.engine
+        chunks = self._chunks()  # first: the application may send what belongs to its state
         waiting = [entry for entry in driver.queue if driver.is_delivery(entry)]
         confirmed = taken(client, engine, waiting)
         state = state_for(client, engine, confirmed, member.slot)
@@ -272,6 +273,15 @@ class Reception:
         )  # fmt: skip
         number = (driver.slot + 1) << 44 | int(now * 1000) & (1 << 44) - 1
         number = self._number = max(number, self._number + 1)
+        ranges = [range(first, last + 1) for first, last in state.shelved]
+        payloads = map(client.past.shelf.fetch, chain.from_iterable(ranges)) if ranges else ()
+        return Handover(
+            number, head, msgspec.msgpack.encode(state), chunks,
+            self._config.chunk_bytes, payloads,
+        )  # fmt: skip
+
+    def _chunks(self) -> Iterator[bytes]:
+        """The application's state of this moment."""
         chunks: Any = () if self.snapshot is None else self.snapshot()
         if isinstance(chunks, bytes | bytearray | memoryview):
             chunks = (chunks,)
@@ -279,13 +289,7 @@ class Reception:
             raise TypeError(f"snapshot() gave {type(chunks).__name__}, not bytes or chunks of them")
         # What a generator does before its first chunk, copying the state above all, it does now.
         rest = iter(chunks)
-        chunks = chain(list(islice(rest, 1)), rest)
-        ranges = [range(first, last + 1) for first, last in state.shelved]
-        payloads = map(client.past.shelf.fetch, chain.from_iterable(ranges)) if ranges else ()
-        return Handover(
-            number, head, msgspec.msgpack.encode(state), chunks,
-            self._config.chunk_bytes, payloads,
-        )  # fmt: skip
+        return chain(list(islice(rest, 1)), rest)
 
     def _go_on(self, peer: str, guest: Guest) -> None:
         handover = guest.handover

@@ -4,6 +4,9 @@ The state of the checkpoint is restored (engine/restore.py) and the records are 
 real engines.  What was received and not confirmed is delivered again.  What was not confirmed to be
 stable is looked for at the end, among the members of the last view, and told after it: what those
 of an earlier one know is not enough for an application that has reached a later one.
+
+An application whose state is kept (kept.py) is given the rows of the checkpoint, and then told what
+it sent and confirmed since, in that order; the rest comes as events, like everybody's.
 """
 
 from __future__ import annotations
@@ -33,6 +36,7 @@ from thence.client.entries import (
     decode_checkpoint,
     decode_entry,
 )
+from thence.client.retold import Retold
 from thence.engine.bursts import receive_chain
 from thence.engine.effects import Effects
 from thence.engine.frontier import Confirmed as ConfirmedFrontier
@@ -42,7 +46,7 @@ from thence.engine.streams import STREAM_BASE
 from thence.engine.tag import Tag
 from thence.engine.tagged import Tagged
 from thence.engine.tagger import Tagger
-from thence.errors import JournalError, WireError
+from thence.errors import JournalError, LocalProtocolError, WireError
 from thence.journal.base import Journal, Saved
 from thence.message import Chain, Message, StreamDot
 from thence.wire import codec
@@ -57,9 +61,10 @@ class Recovery:
 
     def __init__(
         self, client: Tagger, engine: Tagged, confirmed: ConfirmedFrontier, known: dict[int, Tag],
-        install: Install | None,
+        install: Install | None, retold: Retold | None = None,
     ) -> None:  # fmt: skip
         self.install = install
+        self.retold = retold
         self.changes = 0
         self.skipped = 0  # changes that were confirmed before, of a view that was not
         self.told = 0
@@ -81,6 +86,8 @@ class Recovery:
             made = None if saved.checkpoint is None else decode_checkpoint(saved.checkpoint)
             if made is not None:
                 self._begin(made)
+            if self.retold is not None:
+                self.retold.begin()
             self.engine.knowledge.pause()
             for item in () if made is None else made.unconfirmed:
                 self._receive_again(item)
@@ -99,6 +106,12 @@ class Recovery:
             raise JournalError(
                 f"the journal has version {made.v} of its format, this thence reads {FORMAT}: "
                 "use the version of thence that wrote it"
+            )
+        if made.kept and self.retold is None:
+            raise LocalProtocolError("the journal has the state of its application: give it kept=")
+        if not made.kept and self.retold is not None:
+            raise LocalProtocolError(
+                "the journal was begun without kept=, so the state of its application is not in it"
             )
         for tag in restore(self.client, self.engine, self.confirmed, made.state):
             if tag.packed in made.state.k_told:
@@ -183,12 +196,16 @@ class Recovery:
             tag = self.ready.pop(packed)
             self.client.consume(tag)
             self.confirmed.take(tag)
+            if self.retold is not None:
+                self.retold.delivered(tag)
             return
         tag = self.client.past.rows[packed >> SEQ_BITS][packed]
         if kind == KNOWN_EVENT:
             self.known[packed] = tag
             self.engine.knowledge.k_told.add(packed)
             return
+        if self.retold is not None:
+            self.retold.stable(tag)
         self.engine.settle([tag])
         self.client.stabilised(tag)
         self.engine.forget(tag)
@@ -220,6 +237,8 @@ class Recovery:
             client.stream_sent[tag.packed >> SEQ_BITS] = tag.packed
             client.frontier.take(tag)
         self.confirmed.send(tag)
+        if self.retold is not None:
+            self.retold.sent(tag)
         self.found.outbox.append(encoded)
 
 

@@ -61,6 +61,9 @@ class Sending:
         if self._is_tagged and not how:
             return self.broadcast_many([payload], now)[0]
         self._make_room([payload])
+        return self._broadcast_one(payload, now, **how)
+
+    def _broadcast_one(self, payload: bytes, now: float, **how: Any) -> Any:
         out = self._out
         if "to" in how:
             how["to"] = [self.members.slot(name) for name in how["to"]]
@@ -77,16 +80,19 @@ class Sending:
         self._sent(1, aside is None or not (aside.stream or aside.to), now)
         return tag
 
-    def broadcast_many(self, payloads: Sequence[bytes], now: float) -> list[Any]:
+    def broadcast_many(
+        self, payloads: Sequence[bytes], now: float, overdraw: bool = False
+    ) -> list[Any]:
         """Tag these messages now, one after the other: as many as there is room for, at least one;
-        ``Full`` if all have to wait."""
+        ``Full`` if all have to wait.  ``overdraw``: all of them, room or not, for one who asked
+        ``has_room`` before he let in what they say."""
         if not payloads:
             return []
-        room = self._make_room(payloads)
+        room = self._make_room(payloads, overdraw)
         if room < len(payloads):
             payloads = payloads[:room]
         if not self._is_tagged:
-            return self._broadcast_each(payloads, now)
+            return self._broadcast_each(payloads, now, overdraw)
         out, outbox = self._out, self._outbox
         tags = post(self.client, self.engine, payloads, out)
         whole = len(out.send)
@@ -105,21 +111,21 @@ class Sending:
         self._sent(len(tags), True, now)
         return tags
 
-    def _broadcast_each(self, payloads: Sequence[bytes], now: float) -> list[Any]:
+    def _broadcast_each(self, payloads: Sequence[bytes], now: float, overdraw: bool) -> list[Any]:
         """The same where the engine knows no chains: all those that are sent have a tag."""
         if max(map(len, payloads)) > PAYLOAD_BYTES_MAX:
             raise LimitError(f"a payload has at most {PAYLOAD_BYTES_MAX} bytes")
         tags: list[Any] = []
         for payload in payloads:
             # The one before it took more room than its payload has bytes.
-            if tags and not self.has_room:
+            if tags and not overdraw and not self.has_room:
                 break
-            tags.append(self.broadcast(payload, now))
+            tags.append(self._broadcast_one(payload, now))
         return tags
 
-    def _make_room(self, payloads: Sequence[bytes]) -> int:
+    def _make_room(self, payloads: Sequence[bytes], overdraw: bool = False) -> int:
         """For how many of these messages there is room now; then everything taken is confirmed.
-        ``Full`` if there is none."""
+        ``Full`` if there is none.  ``overdraw``: for all of them."""
         if self.failed:
             self.require_working()
         outbox, wanted = self._outbox, len(payloads)
@@ -131,11 +137,11 @@ class Sending:
         if self._stamped is not None:
             messages, size = self.unsent
             room, left = room - messages, left - size
-        if room <= 0 or left <= 0:
+        if not overdraw and (room <= 0 or left <= 0):
             self._no_room()
-        if room > wanted:
+        if overdraw or room > wanted:
             room = wanted
-        if room > 1 and sum(map(len, payloads[:room])) > left:
+        if room > 1 and not overdraw and sum(map(len, payloads[:room])) > left:
             sizes = accumulate(map(len, payloads))
             room = 1 + sum(1 for _ in takewhile(left.__gt__, islice(sizes, room - 1)))
         if self._open_events or (self._is_tagged and self.client.telling):

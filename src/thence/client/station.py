@@ -15,6 +15,7 @@ from msgspec.structs import replace
 
 from thence.client.debug import debug_tracing, watch_links, watch_order
 from thence.client.driver import Driver
+from thence.client.kept import Kept
 from thence.client.runtime import Runtime
 from thence.client.status import StatusPage
 from thence.client.tracing import Tracing
@@ -92,6 +93,7 @@ class Station:
         members: Sequence[str] | None = None,
         engine: str | None = None,
         options: EngineOptions | None = None,
+        kept: Kept | None = None,
     ) -> Driver:
         """Take part in a group, with what its journal remembers."""
         config, runtime = self.config, self.runtime
@@ -107,7 +109,7 @@ class Station:
                 group, names, config.name, ENGINES[chosen], runtime.now,
                 options=options, flow=config.flow, timing=config.timing,
                 journal=journal, checkpoint_bytes=config.journal.checkpoint_bytes,
-                trace=trace, epoch_us=runtime.epoch_us,
+                trace=trace, epoch_us=runtime.epoch_us, kept=kept,
             )  # fmt: skip
         except BaseException:
             if journal is not None:

@@ -12,6 +12,7 @@ from thence.causal.context import Frontier
 from thence.causal.dot import SEQ_BITS, SEQ_MAX, Dot
 from thence.engine.streams import STREAM_BASE
 from thence.message import Bundle, Message, Phantom, Stamped, VectorMessage, WireMessage
+from thence.trace.payload import payload_of
 from thence.trace.record import (
     DELIVER,
     END,
@@ -65,7 +66,7 @@ class Tracing:
             context,
             bytes=metadata_bytes(message),
             stream=stream or None,
-            payload=self._text(tag.payload),
+            payload=self._payload(tag.payload),
             to=recipients,
         )
 
@@ -74,7 +75,7 @@ class Tracing:
         turn.  What was before it the log itself says."""
         to = [self._names[slot] for slot in tag.to] or None
         size = max(map(metadata_bytes, messages), default=None)
-        payload = self._text(tag.payload)
+        payload = self._payload(tag.payload)
         self.log.append(SEND, now_us, self._dot(tag), [], bytes=size, payload=payload, to=to)
 
     def _arrived_together(self, now_us: int, bundle: Bundle) -> None:
@@ -202,5 +203,5 @@ class Tracing:
             return dot
         return Dot(self._names[tag.origin], tag.seq)
 
-    def _text(self, payload: bytes) -> Any:
-        return payload.decode("utf-8", "backslashreplace") if self._payloads else None
+    def _payload(self, payload: bytes) -> Any:
+        return payload_of(payload) if self._payloads else None

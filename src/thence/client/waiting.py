@@ -69,6 +69,17 @@ class Waiting:
             self._turns.append(turn)
             await turn
 
+    async def turned(self) -> None:
+        """Until the end of a turn in which something happened; JournalError or Removed if this
+        node cannot go on."""
+        self._driver.require_working()
+        self._driver.require_member()
+        if self._closed:
+            raise self._closed_error()
+        turn = self._runtime.loop.create_future()
+        self._turns.append(turn)
+        await turn
+
     async def until_broken(self) -> None:
         """Until this node cannot go on: JournalError then.  Returns when the group is closed."""
         if self._driver.failed:

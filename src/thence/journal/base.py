@@ -8,11 +8,14 @@ without saying so.
 
 Beside them there is a *shelf*: values by number that would take too much memory, and too much of
 every checkpoint.  They are there as long as checkpoints say that they are needed.
+
+And there are *rows* of the application, by key: a checkpoint replaces those that have changed, in
+the same step.  So they are always what they were at the last checkpoint.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Protocol
 
 import msgspec
@@ -51,9 +54,19 @@ class Journal(Protocol):
         """Make what is staged durable; JournalError if that cannot be done, and then for ever:
         what is on disk is what it was after the last commit that returned."""
 
-    def checkpoint(self, state: bytes, shelved: Iterable[tuple[int, int]] = ()) -> None:
+    def checkpoint(
+        self,
+        state: bytes,
+        shelved: Iterable[tuple[int, int]] = (),
+        rows: Iterable[tuple[bytes, bytes | None]] = (),
+    ) -> None:
         """Replace the checkpoint and all records, staged ones too, by this state, durably; of the
-        shelf only these ranges of numbers are left."""
+        shelf only these ranges of numbers are left; these rows are replaced, or deleted (None), and
+        the others stay."""
+
+    def rows(self) -> Iterator[tuple[bytes, bytes]]:
+        """All rows, by key, as of the last checkpoint; JournalError, at the end at the latest, if
+        they are not what was written."""
 
     def shelve(self, values: Iterable[tuple[int, bytes]]) -> None:
         """Put values on the shelf, by number from 0 to 2**63 - 1, all or none; one that is there is

@@ -7,7 +7,7 @@ fails or crashes one operation, before it does anything or after it did all.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Literal
 
 import msgspec
@@ -44,6 +44,8 @@ class MemoryDisk:
         self.records: list[bytes] = []
         """Committed since the checkpoint."""
         self.shelf: dict[int, bytes] = {}
+        self.rows: dict[bytes, bytes] = {}
+        """Of the application, as of the checkpoint."""
         self.operations = 0
         """Done or tried so far: run once without a fault to learn how many there are."""
         self.fault: Fault | None = None
@@ -120,10 +122,18 @@ class MemoryJournal:
         self._staged = []
         self._operate("after")
 
-    def checkpoint(self, state: bytes, shelved: Iterable[tuple[int, int]] = ()) -> None:
-        """Replace everything by ``state``, and the shelf by these ranges of it."""
+    def checkpoint(
+        self,
+        state: bytes,
+        shelved: Iterable[tuple[int, int]] = (),
+        rows: Iterable[tuple[bytes, bytes | None]] = (),
+    ) -> None:
+        """Replace everything by ``state``, the shelf by these ranges of it, and these rows."""
         self._operate("before")
-        ranges = list(shelved)
+        ranges, changed = list(shelved), dict(rows)
+        self.disk.rows.update((key, value) for key, value in changed.items() if value is not None)
+        for key in [key for key, value in changed.items() if value is None]:
+            self.disk.rows.pop(key, None)
         self.disk.shelf = {
             number: value
             for number, value in self.disk.shelf.items()
@@ -134,6 +144,11 @@ class MemoryJournal:
         self._staged = []
         self.log_bytes = 0
         self._operate("after")
+
+    def rows(self) -> Iterator[tuple[bytes, bytes]]:
+        """All rows, by key."""
+        self._must_be_usable()
+        return iter(sorted(self.disk.rows.items()))
 
     def shelve(self, values: Iterable[tuple[int, bytes]]) -> None:
         """Put values on the shelf."""

@@ -41,11 +41,3 @@ def keep(db: sqlite3.Connection, ranges: Iterable[tuple[int, int]]) -> None:
 def sizes(db: sqlite3.Connection) -> list[tuple[int, int]]:
     """The numbers that are there, and how many bytes each has."""
     return list(db.execute("SELECT number, length(data) FROM shelf ORDER BY number"))
-
-
-def add_table(db: sqlite3.Connection, version: int) -> None:
-    """Make the table in a file that has none, which then has another version."""
-    db.execute("BEGIN IMMEDIATE")
-    db.execute(CREATE)
-    db.execute(f"PRAGMA user_version={version}")
-    db.execute("COMMIT")

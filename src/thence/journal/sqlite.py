@@ -25,7 +25,6 @@ from __future__ import annotations
 
 import os
 import sqlite3
-import stat
 import struct
 import zlib
 from collections.abc import Iterable, Iterator
@@ -35,37 +34,22 @@ from typing import Any, Final, Literal, get_args
 import msgspec
 
 from thence.errors import JournalError, LimitError, LocalProtocolError
-from thence.journal import shelf_table
+from thence.journal import kept_table, shelf_table
 from thence.journal.base import Identity, Saved
+from thence.journal.files import is_there
+from thence.journal.kept_table import Total
 from thence.journal.mark import Mark, read_mark, sync_folder
+from thence.journal.reasons import FOREIGN, damaged, reason
+from thence.journal.schema import APPLICATION_ID, FORMAT, LACKING, SCHEMA
 
 Durability = Literal["process", "power"]
 """What a commit survives: the end of the process (kill -9), or of the power supply too."""
 
-FORMAT: Final = 2
-FORMAT_WITHOUT_SHELF: Final = 1
-"""Journals of this format become the present one when they are opened."""
-APPLICATION_ID: Final = 0x7468656E  # "then"; `file` shows it
 STAGED_BYTES_MAX: Final = 1 << 28  # a blob of SQLite ends at 10**9
 CHECKPOINT_BYTES_MAX: Final = 1 << 32
 CHUNK_BYTES: Final = 1 << 20
 WAL_BYTES_KEPT: Final = 1 << 24  # a longer log is cut when it is started again
-
-SCHEMA: Final = {
-    "shelf": shelf_table.CREATE,
-    "owner": 'CREATE TABLE owner (id INTEGER PRIMARY KEY, "group" TEXT, node TEXT, '
-    "open INTEGER, last INTEGER, crc INTEGER)",
-    "checkpoint": "CREATE TABLE checkpoint (part INTEGER PRIMARY KEY, parts INTEGER, "
-    "seq INTEGER, crc INTEGER, data BLOB)",
-    "log": "CREATE TABLE log (seq INTEGER PRIMARY KEY, crc INTEGER, data BLOB)",
-}
 _NUMBERS: Final = struct.Struct("<QQQ")
-# A message of SQLite about a damaged file can hold bytes of it that are no text.
-_FOREIGN: Final = (sqlite3.Error, OSError, UnicodeDecodeError)
-_WHAT_TO_DO: Final = (
-    "restore all its files from a copy that is not older than the last use of the journal, or have "
-    "the group remove this node and let it join anew; to go on without would reuse its dots"
-)
 
 
 class SqliteJournal:
@@ -89,12 +73,13 @@ class SqliteJournal:
         self._staged: list[bytes] = []
         self._staged_bytes = 0
         self._last = 0
+        self._total = Total()
         self._failed: JournalError | None = None
         self._closed = False
         self._locked = False
         self._mark: Mark | None = None
         self._mark_path = f"{self.path}-mark"
-        if not self._is_there():
+        if not is_there(self.path, (self._mark_path, f"{self.path}-wal")):
             self._create()
         try:
             self._db = sqlite3.connect(
@@ -110,7 +95,7 @@ class SqliteJournal:
             self._open(durability)
         except BaseException as error:
             self._refuse()
-            if isinstance(error, _FOREIGN):
+            if isinstance(error, FOREIGN):
                 raise self._reason(error) from error
             raise
 
@@ -122,7 +107,7 @@ class SqliteJournal:
         try:
             checkpoint, _ = self._checkpoint()
             records = [record for _, batch in self._batches() for record in batch]
-        except _FOREIGN as error:
+        except FOREIGN as error:
             raise self._reason(error) from error
         return Saved(checkpoint, records)
 
@@ -151,9 +136,14 @@ class SqliteJournal:
         except BaseException as error:
             raise self._fail(error) from error
 
-    def checkpoint(self, state: bytes, shelved: Iterable[tuple[int, int]] = ()) -> None:
-        """Replace everything by ``state``, and the shelf by these ranges of it; LimitError above
-        CHECKPOINT_BYTES_MAX."""
+    def checkpoint(
+        self,
+        state: bytes,
+        shelved: Iterable[tuple[int, int]] = (),
+        rows: Iterable[tuple[bytes, bytes | None]] = (),
+    ) -> None:
+        """Replace everything by ``state``, the shelf by these ranges of it, and these rows;
+        LimitError above CHECKPOINT_BYTES_MAX."""
         self._must_be_usable()
         if len(state) > CHECKPOINT_BYTES_MAX:
             raise LimitError(f"a checkpoint holds at most {CHECKPOINT_BYTES_MAX} bytes")
@@ -169,11 +159,24 @@ class SqliteJournal:
                 row = (part, len(starts), number, crc, data)
                 self._db.execute("INSERT INTO checkpoint VALUES (?, ?, ?, ?, ?)", row)
             shelf_table.keep(self._db, shelved)
+            total = kept_table.put(self._db, rows, self._seed, self._total)
+            kept_table.write_total(self._db, total, self._total_crc(total, number))
             self._db.execute("COMMIT")
             self._committed(number)
         except BaseException as error:
             raise self._fail(error) from error
+        self._total = total
         self.log_bytes = 0
+
+    def rows(self) -> Iterator[tuple[bytes, bytes]]:
+        """All rows of the application, by key."""
+        self._must_be_usable()
+        try:
+            yield from kept_table.read(self._db, self._seed, self._total)
+        except LookupError as error:
+            raise self._damaged(str(error)) from None
+        except FOREIGN as error:
+            raise self._reason(error) from error
 
     def shelve(self, values: Iterable[tuple[int, bytes]]) -> None:
         """Put values on the shelf, all in one transaction."""
@@ -189,7 +192,7 @@ class SqliteJournal:
         self._must_be_usable()
         try:
             crc, data = shelf_table.get(self._db, number) or (None, None)
-        except _FOREIGN as error:
+        except FOREIGN as error:
             raise self._reason(error) from error
         if not isinstance(data, bytes) or not self._intact(crc, data, number):
             raise self._damaged(f"value {number} of its shelf is not there as it was written")
@@ -200,7 +203,7 @@ class SqliteJournal:
         self._must_be_usable()
         try:
             return shelf_table.sizes(self._db)
-        except _FOREIGN as error:
+        except FOREIGN as error:
             raise self._reason(error) from error
 
     def close(self) -> None:
@@ -229,8 +232,10 @@ class SqliteJournal:
 
     def _fail(self, error: BaseException) -> BaseException:
         """Note that no more can be written, and give what to raise."""
-        reason = self._reason(error) if isinstance(error, _FOREIGN) else error
-        said = reason if isinstance(reason, JournalError) else f"a commit broke off: {error!r}"
+        why = self._reason(error) if isinstance(error, FOREIGN) else error
+        if isinstance(error, kept_table.TooLargeError):
+            why = JournalError(f"a row of {error} bytes does not go into the journal {self.path}")
+        said = why if isinstance(why, JournalError) else f"a commit broke off: {error!r}"
         self._failed = JournalError(
             f"{said}; nothing more is written to it, and what was committed before is there"
         )
@@ -238,7 +243,7 @@ class SqliteJournal:
             self._db.rollback()
         except sqlite3.Error:
             pass  # the transaction ends with the connection
-        return self._failed if isinstance(reason, JournalError) else error
+        return self._failed if isinstance(why, JournalError) else error
 
     def _settle(self) -> None:
         """Write into the one main file that it is whole, and how far it goes."""
@@ -283,26 +288,10 @@ class SqliteJournal:
     def _crc(self, data: bytes, number: int, part: int = 0, parts: int = 0) -> int:
         return zlib.crc32(data, zlib.crc32(_NUMBERS.pack(number, part, parts), self._seed))
 
-    # ---- opening ---------------------------------------------------------------------------------
+    def _total_crc(self, total: Total, number: int) -> int:
+        return self._crc(b"", number, total.count, total.sum)
 
-    def _is_there(self) -> bool:
-        """Whether there is a file to open; JournalError when there is something else."""
-        try:
-            found = os.stat(self.path)
-        except FileNotFoundError:
-            for left in (self._mark_path, f"{self.path}-wal"):
-                if os.path.lexists(left):
-                    raise self._damaged(f"it is gone, and {left} says it was there") from None
-            if os.path.islink(self.path):
-                raise JournalError(f"{self.path} is a link to nothing") from None
-            return False
-        except OSError as error:
-            raise JournalError(f"{self.path}: {error.strerror}") from error
-        if not stat.S_ISREG(found.st_mode):
-            raise JournalError(f"{self.path} is not a file: give the journal a path of its own")
-        if not found.st_size:
-            raise self._damaged("it is empty")
-        return True
+    # ---- opening ---------------------------------------------------------------------------------
 
     def _create(self) -> None:
         """Make an empty journal under another name and put it in place, unless one came first."""
@@ -323,6 +312,7 @@ class SqliteJournal:
                 for statement in SCHEMA.values():
                     db.execute(statement)
                 db.execute("INSERT INTO owner VALUES (?, ?, ?, ?, ?, ?)", self._owner_row(False))
+                kept_table.write_total(db, Total(), self._total_crc(Total(), 0))
                 db.execute("COMMIT")
             finally:
                 db.close()
@@ -349,30 +339,39 @@ class SqliteJournal:
         if application != APPLICATION_ID:
             raise JournalError(f"{self.path} is not a journal: give the journal a path of its own")
         version = one("PRAGMA user_version")
-        if version not in (FORMAT, FORMAT_WITHOUT_SHELF):
+        if version not in LACKING:
             raise JournalError(
                 f"{self.path} has format {version} and this thence knows {FORMAT}: "
                 "start the node with the thence that wrote it, or a newer one"
             )
         found = dict(self._db.execute("SELECT name, sql FROM sqlite_schema"))
-        if version == FORMAT_WITHOUT_SHELF:
-            found.setdefault("shelf", SCHEMA["shelf"])
-        if found != SCHEMA:
+        lacks = LACKING[version]
+        if found != {name: sql for name, sql in SCHEMA.items() if name not in lacks}:
             raise self._damaged("its tables are not those of a journal")
         if (report := one("PRAGMA integrity_check(1)")) != "ok":
             raise self._damaged(str(report))
-        was_open = self._verify()
+        was_open = self._verify(has_rows="kept" not in lacks)
         if one("PRAGMA journal_mode=WAL") != "wal":
             raise self._damaged("SQLite cannot keep a write-ahead log for it")
         one(f"PRAGMA journal_size_limit={WAL_BYTES_KEPT}")
-        if version == FORMAT_WITHOUT_SHELF:
-            shelf_table.add_table(self._db, FORMAT)
+        if lacks:
+            self._modernise(lacks)
         self._mark = Mark(self._mark_path, self._last)
         if not was_open:
             self._write_owner(is_open=True)
         one("PRAGMA wal_checkpoint(FULL)")  # the main file alone has to say that it is open
 
-    def _verify(self) -> bool:
+    def _modernise(self, tables: Iterable[str]) -> None:
+        """Make the tables that it lacks; there are no rows then."""
+        self._db.execute("BEGIN IMMEDIATE")
+        for table in tables:
+            self._db.execute(SCHEMA[table])
+        crc = self._total_crc(Total(), self._checkpoint()[1])
+        kept_table.write_total(self._db, Total(), crc)
+        self._db.execute(f"PRAGMA user_version={FORMAT}")
+        self._db.execute("COMMIT")
+
+    def _verify(self, has_rows: bool) -> bool:
         """Check owner, rows and mark, and set the numbers; whether it was not closed."""
         rows = self._db.execute("SELECT * FROM owner").fetchall()
         if len(rows) != 1 or len(rows[0]) != 6:
@@ -390,6 +389,8 @@ class SqliteJournal:
                 f"{self.identity.group}: every node has its own in every group"
             )
         _, self._last = self._checkpoint()
+        if has_rows:
+            self._total = self._read_total(self._last)
         for number, batch in self._batches():
             self._last = number
             self.log_bytes += sum(map(len, batch))
@@ -433,6 +434,13 @@ class SqliteJournal:
             raise self._damaged(f"the checkpoint has {len(pieces)} of {parts} parts")
         return (b"".join(pieces), number) if pieces else (None, 0)
 
+    def _read_total(self, number: int) -> Total:
+        """What the checkpoint of this number says of rows."""
+        found = kept_table.read_total(self._db, lambda total: self._total_crc(total, number))
+        if found is None:
+            raise self._damaged("it does not say how many rows its application has")
+        return found
+
     def _batches(self) -> Iterator[tuple[int, list[bytes]]]:
         """(number, records) of each commit since the checkpoint."""
         number = self._one("SELECT max(seq) FROM checkpoint") or 0
@@ -468,27 +476,10 @@ class SqliteJournal:
     # ---- what is wrong ---------------------------------------------------------------------------
 
     def _damaged(self, what: str) -> JournalError:
-        return JournalError(f"the journal {self.path} is damaged: {what}; {_WHAT_TO_DO}")
+        return damaged(self.path, what)
 
     def _reason(self, error: Exception) -> JournalError:
-        """A sentence for what SQLite or the system says."""
-        if isinstance(error, OSError):
-            said = error.strerror or str(error)
-            return JournalError(f"the journal {self.path} cannot be used: {said}")
-        name = getattr(error, "sqlite_errorname", type(error).__name__)
-        if name.startswith("SQLITE_BUSY"):
-            return JournalError(
-                f"the journal {self.path} is in use: a node of this name runs already, here or in "
-                "another process"
-            )
-        if name.startswith("SQLITE_FULL"):
-            return JournalError(f"the journal {self.path} cannot grow: the disk is full")
-        if name.startswith(("SQLITE_READONLY", "SQLITE_CANTOPEN", "SQLITE_PERM", "SQLITE_IOERR")):
-            return JournalError(
-                f"the journal {self.path} cannot be used: {error} ({name}); look at the disk, and "
-                "at who may write the file and its folder"
-            )
-        return self._damaged(f"{error} ({name})")
+        return reason(self.path, error)
 
 
 def _owner_crc(group: str, node: str, is_open: int, last: int) -> int:

@@ -12,6 +12,7 @@ from thence.causal.dot import SEQ_MAX
 from thence.client.elastic import Elastic
 from thence.client.newcomer import Newcomer
 from thence.journal.memory import MemoryDisk
+from thence.sim.diary import Diary
 from thence.sim.node_view import Broken
 from thence.trace.record import Record
 
@@ -34,6 +35,8 @@ class Life:
         self.sent = 0
         self.disk: MemoryDisk | None = None
         """What survives a crash, if anything does."""
+        self.diary: Diary | None = None
+        """The same application once more, if its state is to be kept in the journal."""
         self.restarts = 0
         self.rejected: list[str] = []
         self.members: set[str] = set()
@@ -74,6 +77,8 @@ class Life:
         }
         if len(self.seen) != sum(reached.values()):
             raise Broken(f"{driver.name} has confirmed {reached}, and {len(self.seen)} messages")
+        if self.diary is not None and self.diary.dots("had", "sent", "took") != set(self.seen):
+            raise Broken(f"{driver.name} has {sorted(self.seen)}, and did {self.diary.did}")
         self.driver = driver
         self.sent = driver.client.sent & SEQ_MAX
         self.members = {*(driver._members_confirmed() or ())}

@@ -24,6 +24,7 @@ from thence.errors import Full, Removed
 from thence.journal.base import Identity
 from thence.journal.memory import Crashed, MemoryDisk, MemoryJournal
 from thence.sim.datagrams import Socket
+from thence.sim.diary import Diary
 from thence.sim.elastic_life import Life
 from thence.sim.elastic_options import TIMING, ElasticOptions
 from thence.sim.node import MemoryLog
@@ -157,10 +158,15 @@ class ElasticNode:
         self, view: View, slot: int, now: float, newcomer: Any,
         checkpoint: Checkpoint | None = None,
     ) -> Elastic:  # fmt: skip
-        options, life = self.options, self.now_life
+        options, life, chance = self.options, self.now_life, self.world.chance
         member = view.member(slot)
         assert member is not None
-        return Elastic(
+        diary = None
+        if options.kept:
+            had = life.seen.items() if newcomer is not None else ()
+            # The first checkpoint is made at once.
+            diary = Diary(member.id, lambda: life.driver is None or chance.random() < 0.7, had=had)
+        driver = Elastic(
             GROUP, ENGINES["tagged"], view, slot, now, options.membership,
             options=EngineOptions(stability_batch=options.stability_batch), newcomer=newcomer,
             checkpoint=checkpoint, journal=self._journal(member.id), shelf_bytes_max=1 << 40,
@@ -169,7 +175,12 @@ class ElasticNode:
             trace=lambda at: Tracing(
                 MemoryLog(GROUP, member.id, life.records, at), [], False  # type: ignore[arg-type]
             ),
+            kept=diary,
         )  # fmt: skip
+        if diary is not None and life.diary is not None:
+            diary.follows(life.diary, 0)
+        life.diary = diary
+        return driver
 
     def _enter(self, driver: Elastic, now: float) -> None:
         life = self.now_life
@@ -360,6 +371,8 @@ class ElasticNode:
         life.sent += len(tags)
         for tag, payload in zip(tags, payloads, strict=False):
             life.seen[str(tag)] = payload
+            if life.diary is not None:
+                life.diary.sent(tag)
 
     def _payload(self, sender: str, number: int) -> bytes:
         return f"{sender} {number}".encode().ljust(self.options.payload_bytes, b".")
@@ -373,6 +386,8 @@ class ElasticNode:
         event = self.turn(driver.take)
         if event is None or not self.is_up:
             return False
+        if life.diary is not None:
+            life.diary.took(event)
         if isinstance(event, Delivered):
             dot = str(event.tag)
             if dot in life.seen:

@@ -38,6 +38,8 @@ class ElasticOptions(msgspec.Struct, frozen=True, kw_only=True):
     crashes: int = 0
     """Nodes that are killed."""
     journal: bool = False
+    kept: bool = False
+    """Applications have their state in the journal too (sim/diary.py)."""
     restarts: float = 0.7
     """Share of those killed that come back as the same member, with a journal."""
     faults: int = 0

@@ -14,6 +14,7 @@ from typing import Any
 
 from thence.causal.dot import Dot
 from thence.client.driver import Driver
+from thence.client.events import Delivered, Stable
 from thence.client.hub import Hub
 from thence.client.tracing import Tracing
 from thence.engine.base import EngineOptions
@@ -22,6 +23,7 @@ from thence.errors import Full, JournalError
 from thence.journal.base import Identity
 from thence.journal.memory import Crashed, MemoryDisk, MemoryJournal
 from thence.sim.datagrams import Socket
+from thence.sim.diary import Diary
 from thence.sim.node_options import TIMING, NodesOptions
 from thence.sim.node_view import Broken, Payloads, View
 from thence.sim.pipes import Net, connect
@@ -95,6 +97,8 @@ class Part:
         self.took = 0
         self.refusals = 0
         """Broadcasts that there was no room for."""
+        self.diary: Diary | None = None
+        self._sure = 0  # of what it did, how much is confirmed and written down
         self._tries = 0
         self._surplus: list[int] = []
         self._outbox_surplus = 0
@@ -104,6 +108,7 @@ class Part:
         options = self.node.options
         if options.journal:
             self.journal = MemoryJournal(self.disk, Identity(self.group, self.node.name))
+        diary = self._new_diary()
         self.driver = driver = Driver(
             self.group, self.names, self.node.name, ENGINES[options.engine], now,
             options=EngineOptions(
@@ -115,7 +120,11 @@ class Part:
                 MemoryLog(self.group, self.node.name, self.records, at),  # type: ignore[arg-type]
                 self.names, False,
             ),
+            kept=diary,
         )  # fmt: skip
+        if diary is not None and self.diary is not None:
+            diary.follows(self.diary, self._sure)
+        self.diary = diary
         driver.auto_confirm = not options.confirms
         credit = options.flow.credit_messages
         # What was taken and not confirmed waits again, beside what peers may send.
@@ -126,6 +135,12 @@ class Part:
         self.restarts += bool(self.records)
         self.view.began(driver)
         self.written = [flow.have for flow in driver.exchange.flows]
+
+    def _new_diary(self) -> Diary | None:
+        options, chance = self.node.options, self.node.world.chance
+        if not options.kept:
+            return None
+        return Diary(self.node.name, lambda: chance.random() < 0.7, options.stability)
 
     # ---- the application -------------------------------------------------------------------------
 
@@ -149,8 +164,13 @@ class Part:
             tag = self.driver.broadcast(payload, now, **how)
         except Full:
             return self._refused()
-        self.view.sending(tag, payload, how.get("to"))
+        self._sent(tag, payload, how.get("to"))
         return True
+
+    def _sent(self, tag: Any, payload: bytes, to: list[str] | None) -> None:
+        self.view.sending(tag, payload, to)
+        if self.diary is not None:
+            self.diary.sent(tag)
 
     def broadcast_many(self, now: float, count: int) -> bool:
         """Send a burst, as far as there is room."""
@@ -162,7 +182,7 @@ class Part:
         if not tags or (len(tags) < count and self.driver.has_room):
             raise Broken(f"{self.node.name}: {len(tags)} of {count} were sent, and there is room")
         for tag, payload in zip(tags, payloads, strict=False):
-            self.view.sending(tag, payload, None)
+            self._sent(tag, payload, None)
         return True
 
     def _payload(self) -> bytes:
@@ -183,6 +203,8 @@ class Part:
         if event is None:
             return False
         self.view.took(event)
+        if self.diary is not None:
+            self.diary.took(event)
         self.took += 1
         return True
 
@@ -201,6 +223,9 @@ class Part:
     def turned(self) -> None:
         """A turn ended."""
         self.view.turned()
+        if self.diary is not None:
+            told = [event for event in self.view.events if isinstance(event, Delivered | Stable)]
+            self._sure = len(self.diary.did) - len(told)
         self.written = [flow.have for flow in self.driver.exchange.flows]
 
     # ---- what must always hold -------------------------------------------------------------------

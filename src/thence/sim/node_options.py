@@ -40,6 +40,8 @@ class NodesOptions(msgspec.Struct, frozen=True, kw_only=True):
     journal: bool = True
     checkpoint_bytes: int = 1
     """EVERY_COMMIT and NEVER are the extremes."""
+    kept: bool = False
+    """Applications have their state in the journal (sim/diary.py)."""
     confirms: bool = False
     """Applications confirm by themselves, late and in lots."""
     slow: bool = False

@@ -242,6 +242,8 @@ class World(Stage):
                     sizes["words"] = max(
                         0, driver.engine.words() - WORDS_PER_NODE_MAX * len(part.names)
                     )
+        if part.diary is not None and self._tells_stable:
+            sizes["open"] = len([dot for dot in part.diary.open if "/" not in dot])
         left = {name: size for name, size in sizes.items() if size}
         if left:
             raise Broken(f"{part.node.name} is drained, and keeps {left}")

@@ -24,7 +24,7 @@ from thence.trace.columns import (
 from thence.trace.files import open_stream
 from thence.trace.record import Record, fault
 
-LINE_BYTES_MAX: Final = 1 << 24
+LINE_BYTES_MAX: Final = 1 << 25  # the largest payload in base64 (payload.py), and a context
 LISTED_MAX: Final = 1000
 
 

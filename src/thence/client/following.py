@@ -1,0 +1,49 @@
+"""Who is told all that is done to single objects of a replica, with its stamps."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from typing import Protocol
+
+from thence.crdt.base import Element, Op, Stamp
+from thence.crdt.keyspace import CLEAR, KEYS, REMOVE
+
+
+class Follower(Protocol):
+    """Told what is done to one object (retaining.py)."""
+
+    def effect(self, op: Op, stamp: Stamp) -> None: ...
+
+    def reset(self, stamp: Stamp) -> None: ...
+
+    def stabilise(self, stamps: Collection[Stamp]) -> None: ...
+
+
+class Followers:
+    """Those of one replica: one for each object."""
+
+    def __init__(self) -> None:
+        self._of: dict[tuple[Element, int], Follower] = {}
+
+    def __bool__(self) -> bool:
+        return bool(self._of)
+
+    def add(self, key: Element, code: int, follower: Follower) -> None:
+        """From now on."""
+        self._of[key, code] = follower
+
+    def tell(self, key: Element, code: int, op: Op, stamp: Stamp) -> None:
+        """An operation was carried out."""
+        if code != KEYS:
+            found = self._of.get((key, code))
+            if found is not None:
+                found.effect(op, stamp)
+            return
+        for (at, _), follower in self._of.items():
+            if op[0] == CLEAR or (op[0] == REMOVE and at == key):
+                follower.reset(stamp)
+
+    def stabilise(self, stamps: Collection[Stamp]) -> None:
+        """These stamps are stable."""
+        for follower in self._of.values():
+            follower.stabilise(stamps)

@@ -1,0 +1,93 @@
+"""An object of a replica that keeps all that was done to it: clones, undo and redo over a group.
+
+Tags answer what was before what as long as they are not stable.  What is kept for good needs stamps
+that answer for good: each has those that it did not see of what was there and not stable when it
+came.  Everything else that came before it, it saw.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+from thence.crdt.base import Crdt, Op, Stamp
+from thence.crdt.retained import Retained
+from thence.errors import LocalProtocolError
+
+
+class LastingStamp:
+    """The stamp of one batch, which knows its past for good."""
+
+    __slots__ = ("_number", "_of", "_unseen")
+
+    def __init__(self, of: Stamp, number: int, unseen: frozenset[int]) -> None:
+        self._of = of
+        self._number = number
+        self._unseen = unseen
+
+    @property
+    def node(self) -> str:
+        """The replica it is from."""
+        return self._of.node
+
+    @property
+    def seq(self) -> int:
+        """The number of the batch there."""
+        return self._of.seq
+
+    @property
+    def clock_ms(self) -> int:
+        """The wall clock there."""
+        return self._of.clock_ms
+
+    @property
+    def number(self) -> int:
+        """Its place in the order in which they came here."""
+        return self._number
+
+    def sees(self, stored: Stamp) -> bool:
+        """Whether ``stored`` is this stamp or happened before it."""
+        assert isinstance(stored, LastingStamp)
+        return stored.number <= self._number and stored.number not in self._unseen
+
+
+class Retaining:
+    """Follows one object."""
+
+    def __init__(self, kind: type[Crdt]) -> None:
+        self.retained = Retained(kind)
+        self._stamps: dict[Stamp, LastingStamp] = {}
+        self._live: dict[Stamp, LastingStamp] = {}  # those that are not stable
+
+    def effect(self, op: Op, stamp: Stamp) -> None:
+        """Something was done to it."""
+        self.retained.effect(op, self._lasting(stamp))
+
+    def reset(self, stamp: Stamp) -> None:
+        """It was removed."""
+        self.retained.reset(self._lasting(stamp))
+
+    def stabilise(self, stamps: Collection[Stamp]) -> None:
+        """These stamps are stable."""
+        stable = [self._live.pop(stamp) for stamp in stamps if stamp in self._live]
+        if stable:
+            self.retained.stabilise(dict.fromkeys(stable))
+
+    def stamp(self, node: str, seq: int) -> LastingStamp:
+        """That of a batch which did something to the object; LocalProtocolError if none did."""
+        for stamp in self._stamps.values():
+            if stamp.node == node and stamp.seq == seq:
+                return stamp
+        raise LocalProtocolError(f"nothing was done to this object by {node}:{seq}")
+
+    @property
+    def latest(self) -> LastingStamp | None:
+        """That of the last thing that was done to it."""
+        return next(reversed(self._stamps.values()), None)
+
+    def _lasting(self, stamp: Stamp) -> LastingStamp:
+        found = self._stamps.get(stamp)
+        if found is None:
+            unseen = [each.number for of, each in self._live.items() if not stamp.sees(of)]
+            found = LastingStamp(stamp, len(self._stamps), frozenset(unseen))
+            self._stamps[stamp] = self._live[stamp] = found
+        return found

@@ -1,4 +1,5 @@
-"""The flagship has two forms of one source: compiled by mypyc, and plain Python.
+"""The flagship and the data types of stores have two forms of one source: compiled by mypyc, and
+plain Python.
 
 The compiled one is what an import finds when it was built.  ``THENCE_PURE=1`` in the environment
 makes this process import the source instead; ``interpreted_engine`` loads the source beside the
@@ -32,6 +33,29 @@ COMPILED = (
     "thence.engine.tagger",
     "thence.engine.tagged",
     "thence.engine.bursts",
+    "thence.crdt.base",
+    "thence.crdt.scalars",
+    "thence.crdt.register_counter",
+    "thence.crdt.children",
+    "thence.crdt.map_uw",
+    "thence.crdt.zset_uw",
+    "thence.crdt.set_aw",
+    "thence.crdt.counter_pn",
+    "thence.crdt.expiry",
+    "thence.crdt.sequence_blocks",
+    "thence.crdt.sequence_list",
+    "thence.crdt.sequence_seen",
+    "thence.crdt.sequence_effect",
+    "thence.crdt.sequence_stable",
+    "thence.crdt.sequence_snapshot",
+    "thence.crdt.sequence",
+    "thence.crdt.keyspace",
+    "thence.crdt.batch",
+    "thence.client.replica_stamps",
+    "thence.store.resp",
+    "thence.store.dispatch",
+    "thence.store.holding",
+    "thence.store.connection",
 )
 FLAGSHIP: Final = "thence.engine.tagged"
 

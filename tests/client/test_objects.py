@@ -1,0 +1,178 @@
+"""Data types over a group, by name."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import thence.crdt
+from tests.client.meshes import QUICK, mesh, run
+from thence import Full, Group
+from thence.client.objects import Objects, bind
+from thence.crdt.retained import Cut
+from thence.errors import LocalProtocolError
+
+
+async def until(condition: Any) -> None:
+    async with asyncio.timeout(10):
+        while not condition():
+            await asyncio.sleep(0.005)
+
+
+def test_objects_of_a_group_are_the_same_at_all_members():
+    async def main() -> None:
+        async with mesh("ab") as groups:
+            a, b = bind(groups[0]), thence.crdt.bind(groups[1])
+            cart, copy = a.open("cart", "set_aw"), b.open("cart", "set_aw")
+            cart.add("milk", "eggs")
+            assert cart.value() == {"milk", "eggs"}
+            await until(lambda: copy.value() == {"milk", "eggs"})
+            copy.remove("eggs")
+            cart.add("eggs")  # at the same time: the add wins
+            a.open("text", "sequence").insert(0, "hello")
+            a.open("who", "register_lww").do("set", "ann")
+            await until(lambda: b.open("who", "register_lww").value() == "ann")
+            await until(lambda: cart.is_stable and copy.is_stable)
+            assert cart.value() == copy.value() == {"milk", "eggs"}
+            assert b.open("text", "sequence").value() == "hello"
+            assert sorted(map(str, b.names())) == ["cart", "text", "who"]
+            assert "set_aw 'cart'" in repr(cart)
+
+    run(main())
+
+
+def test_a_change_is_told_once_a_turn():
+    async def main() -> None:
+        async with mesh("ab") as groups:
+            a, b = bind(groups[0]), bind(groups[1])
+            told: list[Any] = []
+            there = b.open("n", "counter_pn")
+            b.on_change(there, lambda each: told.append(each.value()))
+            with a.batch():
+                for _ in range(5):
+                    a.open("n", "counter_pn").inc()
+            await until(lambda: told)
+            assert told == [5]
+            there.inc(2)
+            await until(lambda: len(told) > 1)
+            assert told == [5, 7]
+
+    run(main())
+
+
+def test_what_is_removed_is_gone_and_what_is_concurrent_stays():
+    async def main() -> None:
+        async with mesh("ab") as groups:
+            a, b = bind(groups[0]), bind(groups[1])
+            a.open("s", "set_aw").add(1)
+            await until(lambda: b.open("s", "set_aw").value() == {1})
+            b.remove("s")
+            a.open("s", "set_aw").add(2)
+            await until(lambda: a.open("s", "set_aw").value() == {2})
+            await until(lambda: b.open("s", "set_aw").value() == {2})
+            a.open("c", "counter_pn").inc()
+            with pytest.raises(LocalProtocolError, match="cannot be removed"):
+                a.remove("c")
+
+    run(main())
+
+
+def test_wrong_calls_are_said_and_change_nothing():
+    async def main() -> None:
+        async with mesh("ab") as groups:
+            objects = bind(groups[0])
+            with pytest.raises(LocalProtocolError, match="no data type is named bag"):
+                objects.open("x", "bag")
+            cart = objects.open("cart", "set_aw")
+            with pytest.raises(AttributeError, match="has no 'push'"):
+                cart.push(1)
+            with pytest.raises(LocalProtocolError, match="an element is"):
+                cart.add([1])
+            assert cart.value() == set()
+            assert objects.names() == []
+
+    run(main())
+
+
+def test_a_full_group_refuses_operations():
+    async def main() -> None:
+        async with mesh("ab") as groups:
+            objects = bind(groups[0])
+            groups[0].driver._unstable_max = 0
+            with pytest.raises(Full):
+                objects.open("cart", "set_aw").add(1)
+            assert objects.names() == []
+
+    run(main())
+
+
+def test_objects_come_back_with_the_journal(tmp_path: Path):
+    async def main() -> None:
+        for value in (1, 2):
+            objects = Objects()
+            async with Group(
+                "a", listen="mem://a", data=tmp_path, timing=QUICK, **objects.hooks
+            ) as group:
+                objects.attach(group)
+                found = objects.open("s", "set_aw")
+                assert found.value() == set(range(1, value))
+                found.add(value)
+                await group.synced()
+
+    run(main())
+
+
+def test_what_is_retained_can_be_undone_cloned_and_done_again_after_it_is_stable():
+    async def main() -> None:
+        async with mesh("ab") as groups:
+            a, b = bind(groups[0]), bind(groups[1])
+            cart = a.open("cart", "set_aw", retain=True)
+            there = b.open("cart", "set_aw")
+            cart.add("milk")
+            await until(lambda: there.value() == {"milk"})
+            cut = Cut(a.replica.seen())
+            there.add("eggs")
+            cart.remove("milk")  # at the same time
+            await until(lambda: cart.value() == there.value() == {"eggs"})
+            await until(lambda: cart.is_stable and there.is_stable)
+            assert cart.clone(None, cut).value() == {"milk"}
+            seen = a.replica.seen()
+            assert cart.clone(cut, Cut(seen)).value() == {"eggs"}
+            removed = cart.retaining.stamp("a", seen["a"])
+            cart.undo(removed)
+            assert cart.value() == {"milk", "eggs"}
+            assert there.value() == {"eggs"}
+            cart.redo(removed)
+            assert cart.value() == {"eggs"}
+            b.remove("cart")
+            await until(lambda: cart.value() == set())
+            cart.undo()
+            assert cart.value() == {"eggs"}
+            with pytest.raises(LocalProtocolError, match="retain=True"):
+                there.undo()
+            a.open("other", "set_aw").add(1)
+            with pytest.raises(LocalProtocolError, match="was done to 'other' before"):
+                a.open("other", "set_aw", retain=True)
+
+    run(main())
+
+
+def test_a_bounded_counter_is_guarded_at_each_member():
+    async def main() -> None:
+        async with mesh("ab") as groups:
+            a, b = bind(groups[0]), bind(groups[1])
+            here, there = a.open("stock", "counter_bounded"), b.open("stock", "counter_bounded")
+            here.inc(5)
+            await until(lambda: there.value() == 5)
+            with pytest.raises(LocalProtocolError, match="counter_bounded"):
+                there.dec(1)
+            here.transfer("b", 2)
+            await until(lambda: there.crdt.export() == here.crdt.export())
+            there.dec(2)
+            here.dec(3)
+            await until(lambda: here.value() == there.value() == 0)
+
+    run(main())

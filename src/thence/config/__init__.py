@@ -3,6 +3,7 @@
 from thence.config.load import load_config
 from thence.config.members import read_members
 from thence.config.node import (
+    PASSWORD_VARIABLE,
     STATUS_ADDRESS,
     FaultConfig,
     FlowConfig,
@@ -11,6 +12,7 @@ from thence.config.node import (
     LogConfig,
     MembershipConfig,
     NodeConfig,
+    RespConfig,
     TimingConfig,
     TlsConfig,
     TraceConfig,
@@ -19,6 +21,7 @@ from thence.config.settings import SETTINGS, command_help, command_signature, se
 from thence.config.values import is_loopback, split_address
 
 __all__ = [
+    "PASSWORD_VARIABLE",
     "SETTINGS",
     "STATUS_ADDRESS",
     "FaultConfig",
@@ -28,6 +31,7 @@ __all__ = [
     "LogConfig",
     "MembershipConfig",
     "NodeConfig",
+    "RespConfig",
     "TimingConfig",
     "TlsConfig",
     "TraceConfig",

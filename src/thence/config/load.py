@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from thence.config.members import read_members, read_toml
-from thence.config.node import NodeConfig
+from thence.config.node import PASSWORD_VARIABLE, NodeConfig
 from thence.config.settings import (
     BY_PARAMETER,
     BY_VARIABLE,
@@ -33,22 +33,27 @@ TYPO_CLOSENESS: Final = 0.85
 """How much an unknown THENCE_ variable must look like a known one to be called a mistake.  Others
 are left alone: schedulers put variables of their own beside ours (THENCE_SERVICE_HOST)."""
 OTHER_VARIABLES: Final = frozenset(
-    {CONFIG_VARIABLE}
+    {CONFIG_VARIABLE, PASSWORD_VARIABLE}
     | {f"{ENVIRONMENT_PREFIX}{name}" for name in ("PURE", "COMPILE", "SEEDS", "FORBID_SKIPS")}
 )
 """Variables of thence that are no settings of a node."""
+
+OTHERS: Final = ("listen", "peers", "members", "membership.elastic", "membership.join")
+"""Settings of a node that is not alone."""
 
 
 def load_config(
     file: str | Path | None = None,
     environ: Mapping[str, str] | None = None,
     flags: Mapping[str, object] | None = None,
+    alone: str = "",
 ) -> NodeConfig:
     """The settings of a node.
 
     ``flags`` are named as in ``command_signature`` or by key; None is "not given".  Without
     ``file``, ``flags["config"]`` and then ``THENCE_CONFIG`` name it.  The members file is read, and
     this node's own line in it, or among the peers, says where to listen if nothing else does.
+    ``alone`` is what a node is called that has no name and is told of no others.
     """
     environ = environ or {}
     given_flags = {name: given for name, given in (flags or {}).items() if given is not None}
@@ -59,6 +64,8 @@ def load_config(
         given |= _from_file(file)
     given |= _from_environ(environ)
     given |= _from_flags(given_flags)
+    if alone and not any([given.get(key) for key in OTHERS]):
+        given.setdefault("name", alone)
     return _assemble(given)
 
 

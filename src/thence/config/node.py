@@ -21,6 +21,8 @@ MESSAGES_MAX: Final = 1 << 30
 BYTES_MAX: Final = 1 << 40
 STATUS_ADDRESS: Final = "127.0.0.1:9464"
 """Where ``thence status`` looks when nobody says where."""
+PASSWORD_VARIABLE: Final = "THENCE_RESP_PASSWORD"
+"""The password of the store's clients, unless a file has it."""
 ELASTIC_ENGINE: Final = "tagged"
 """The engine whose members can change."""
 
@@ -201,7 +203,7 @@ class MembershipConfig(Checked, frozen=True):
     ] = 256 * KIB
     rejoin: Annotated[
         bool,
-        About("whether `thence node` and `thence chat` join again after an eviction",
+        About("whether a node (`thence node`, `serve`, `chat`) joins again after an eviction",
               None, None, "--rejoin"),
     ] = False  # fmt: skip
 
@@ -320,6 +322,48 @@ class JournalConfig(Checked, frozen=True):
     ] = 4096 * MIB  # fmt: skip
 
 
+class RespConfig(Checked, frozen=True):
+    """Where and how clients of Redis connect to the store (``thence serve``).
+
+    The password is no setting: it is in a file, or in the variable ``PASSWORD_VARIABLE``.
+    """
+
+    address: Annotated[
+        str, About("where clients of Redis connect", None, None, "--resp", "address")
+    ] = "127.0.0.1:6379"
+    password_file: Annotated[
+        str | None, About("a file with the password that clients must give", shape="file")
+    ] = None
+    protected: Annotated[
+        bool, About("whether other machines are kept out as long as there is no password")
+    ] = True
+    cert: Annotated[
+        str | None, About("the certificate that clients are shown; with it they need TLS",
+                          shape="file")
+    ] = None  # fmt: skip
+    key: Annotated[str | None, About("the private key of that certificate", shape="file")] = None
+    ca: Annotated[
+        str | None, About("the authority that signed the certificates clients must have",
+                          shape="file")
+    ] = None  # fmt: skip
+    clients_max: Annotated[int, About("clients at a time", 1, 1_000_000)] = 10_000
+    value_bytes_max: Annotated[int, About("bytes of one argument", KIB, 15 * MIB)] = 8 * MIB
+    request_bytes_max: Annotated[
+        int, About("bytes of one request that is not whole yet", KIB, 1024 * MIB)
+    ] = 32 * MIB
+    output_bytes_pause: Annotated[
+        int, About("replies a client has not read, in bytes, at which it is not read from", KIB,
+                   1024 * MIB),
+    ] = 1 * MIB  # fmt: skip
+    subscriber_bytes_max: Annotated[
+        int, About("messages a subscriber has not read, in bytes, at which it is dropped", KIB,
+                   1024 * MIB),
+    ] = 32 * MIB  # fmt: skip
+    idle_timeout_s: Annotated[
+        float, About("silence after which a client is dropped; 0: never", 0, S_MAX)
+    ] = 0.0
+
+
 class LogConfig(Checked, frozen=True):
     """What is said on stderr."""
 
@@ -370,6 +414,7 @@ class NodeConfig(Checked, frozen=True):
     faults: FaultConfig = FaultConfig()
     trace: TraceConfig = TraceConfig()
     journal: JournalConfig = JournalConfig()
+    resp: RespConfig = RespConfig()
     log: LogConfig = LogConfig()
 
     def __post_init__(self) -> None:

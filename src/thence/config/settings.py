@@ -135,8 +135,20 @@ def shown_default(setting: Setting) -> str:
     return f"{default:g}" if isinstance(default, float) else str(default)
 
 
-def command_signature() -> inspect.Signature:
-    """Keyword-only parameters, one a flag and ``config``, for a command that takes all settings.
+STORE_SECTIONS: Final = ("resp",)
+"""What only a node of the store has."""
+
+
+def _settings_of_command(store: bool) -> list[Setting]:
+    """Those of the store come first: there are many others."""
+    own = [each for key, each in SETTINGS.items() if key.partition(".")[0] in STORE_SECTIONS]
+    others = [each for each in SETTINGS.values() if each not in own]
+    return [*own, *others] if store else others
+
+
+def command_signature(store: bool = True) -> inspect.Signature:
+    """Keyword-only parameters, one a flag and ``config``, for a command that takes all settings,
+    those of the store only if it is one of its (``store``).
 
     All default to None, which is "not given"; what is given goes to ``load_config`` as ``flags``.
     """
@@ -151,17 +163,17 @@ def command_signature() -> inspect.Signature:
             parameter(CONFIG_PARAMETER, str),
             *(
                 parameter(setting.parameter, types.get(setting.value.kind, str))
-                for setting in SETTINGS.values()
+                for setting in _settings_of_command(store)
             ),
         ]
     )
 
 
-def command_help() -> str:
+def command_help(store: bool = True) -> str:
     """The section ``Parameters`` of the docstring that goes with ``command_signature``."""
     lines = ["Parameters", "----------", CONFIG_PARAMETER]
     lines.append("    A TOML file with settings; flags and environment come before it.")
-    for setting in SETTINGS.values():
+    for setting in _settings_of_command(store):
         shown = setting.help[:1].upper() + setting.help[1:]
         lines += [setting.parameter, f"    {shown} [{shown_default(setting)}]."]
     return "\n".join(lines) + "\n"

@@ -1,0 +1,1 @@
+"""The store against a server that does nothing else: requests a second, and CPU time of each."""

@@ -1,0 +1,116 @@
+"""The operations that make a new object what an old one is: RENAME and COPY.
+
+A replicated object is not its value alone: it also knows which of its operations others may not
+have seen.  The new one starts with the value as it is here and now.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Final
+
+from thence.crdt.base import INTEGER_MAX, Crdt, Op
+from thence.crdt.children import REGISTER, UPDATE
+from thence.crdt.counter_resettable import DEC, INC, CounterResettable
+from thence.crdt.flag_dw import FlagDw
+from thence.crdt.flag_ew import ENABLE, FlagEw
+from thence.crdt.map_rw import MapRw
+from thence.crdt.map_uw import MapUw
+from thence.crdt.register_counter import SET, RegisterCounter
+from thence.crdt.register_lww import RegisterLww
+from thence.crdt.register_mv import RegisterMv
+from thence.crdt.scalars import scalar_fault
+from thence.crdt.sequence import INSERT, Sequence
+from thence.crdt.set_aw import ADD, SetAw
+from thence.crdt.set_g import SetG
+from thence.crdt.set_rw import SetRw
+from thence.crdt.zset_uw import SortedSet
+from thence.store.commands.sorted_index import as_score
+from thence.store.commands.values import as_bytes, shortest
+from thence.store.errors import OVERFLOW, CommandError
+
+OBJECTS_INSIDE: Final = "ERR a map with objects in it cannot be written anew under another name"
+SEVERAL_VALUES: Final = "ERR concurrent values cannot be written anew under another name"
+
+Operations = list[tuple[type[Crdt], Op]]
+
+
+def _string(value: Any) -> Op:
+    """Sums may have become numbers that are not sent as such."""
+    return SET, (as_bytes(value) if scalar_fault(value) else value)
+
+
+def _fields(found: Any) -> list[Op]:
+    made: list[Op] = []
+    for field, value in found.value().items():
+        if found.child(field, REGISTER) is None:
+            raise CommandError(OBJECTS_INSIDE)
+        made.append((UPDATE, field, REGISTER, _string(value)))
+    return made
+
+
+def _scores(found: Any) -> list[Op]:
+    return [
+        (UPDATE, member, REGISTER, (SET, shortest(as_score(score))))
+        for member, score in found.value().items()
+    ]
+
+
+def _elements(found: Any) -> list[Op]:
+    value = found.value()
+    return [(INSERT, 0, value if isinstance(value, str) else list(value))]
+
+
+def _members(found: Any) -> list[Op]:
+    return [(ADD, *found)]
+
+
+def _count(found: Any) -> list[Op]:
+    value = found.value()
+    if abs(value) >= INTEGER_MAX:
+        raise CommandError(OVERFLOW)
+    # That it is there, if only as 0, is part of what it is.
+    return [(INC, value + 1), (DEC, 1)] if value >= 0 else [(DEC, -value)]
+
+
+def _register(found: Any) -> list[Op]:
+    return [(SET, found.value())]
+
+
+def _only_value(found: Any) -> list[Op]:
+    values = found.value()
+    if len(values) > 1:
+        raise CommandError(SEVERAL_VALUES)
+    return [(SET, values[0])]
+
+
+def _on(found: Any) -> list[Op]:
+    return [(ENABLE,)]
+
+
+_RECREATE: Final[dict[type[Crdt], Callable[[Any], list[Op]]]] = {
+    MapUw: _fields,
+    SetAw: _members,
+    Sequence: _elements,
+    SortedSet: _scores,
+    MapRw: _fields,
+    CounterResettable: _count,
+    RegisterLww: _register,
+    RegisterMv: _only_value,
+    FlagEw: _on,
+    FlagDw: _on,
+    SetG: _members,
+    SetRw: _members,
+}
+"""Those that have a way.  Bounded counters have rights that cannot be made twice, and what a 2P-set
+keeps of removed members is not among its members."""
+
+
+def recreated(value: Any) -> Operations:
+    """The operations for what a key shows; CommandError if there are none that say the same."""
+    if not isinstance(value, Crdt):
+        return [(RegisterCounter, _string(value))]
+    recreate = _RECREATE.get(type(value))
+    if recreate is None:
+        raise CommandError(f"ERR a {value.NAME} cannot be written anew under another name")
+    return [(type(value), operation) for operation in recreate(value)]

@@ -1,0 +1,94 @@
+"""Transactions over nodes, and what bounds them."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from tests.store.raw import run, served
+from tests.store.stores import world
+from thence.store import session
+
+
+def test_a_transaction_takes_effect_at_other_nodes_all_or_nothing():
+    async def main() -> None:
+        async with world("ab") as nodes:
+            seen: set[tuple[bytes | None, bytes | None]] = set()
+            database = nodes.stores["b"].database
+            replica = nodes.stores["b"].replica
+            replica.each_turn(lambda: seen.add((database.string(b"x"), database.string(b"y"))))
+            for number in range(20):
+                async with nodes.clients["a"].pipeline(transaction=True) as pipeline:
+                    pipeline.set("x", number)
+                    pipeline.set("y", number)
+                    await pipeline.execute()
+                await asyncio.sleep(0)
+            await nodes.synced()
+            assert len(seen) > 1
+            assert all(x == y for x, y in seen)
+
+    run(main())
+
+
+def test_watch_notices_what_comes_from_another_node():
+    async def main() -> None:
+        async with world("ab") as nodes:
+            a, b = nodes.clients["a"], nodes.clients["b"]
+            async with a.pipeline() as pipeline:
+                await pipeline.watch("k")
+                await b.set("k", "theirs")
+                await nodes.synced()
+                pipeline.multi()
+                pipeline.set("k", "mine")
+                with pytest.raises(Exception, match="Watched variable changed"):
+                    await pipeline.execute()
+            assert await a.get("k") == "theirs"
+
+    run(main())
+
+
+def test_what_one_connection_queues_is_bounded(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(session, "QUEUED_MAX", 3)
+    monkeypatch.setattr(session, "WATCHED_MAX", 2)
+
+    async def main() -> None:
+        async with served() as site:
+            client = await site.client()
+            assert "at most 2 keys" in str(await client.do("WATCH", "a", "b", "c"))
+            await client.do("MULTI")
+            for _ in range(3):
+                assert await client.do("INCR", "n") == b"QUEUED"
+            assert "at most 3 commands" in str(await client.do("INCR", "n"))
+            assert str(await client.do("EXEC")).startswith("EXECABORT")
+            assert await client.do("GET", "n") is None
+
+    run(main())
+
+
+def test_the_bytes_of_a_queue_are_bounded(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(session, "QUEUED_BYTES_MAX", 1000)
+
+    async def main() -> None:
+        async with served() as site:
+            client = await site.client()
+            await client.do("MULTI")
+            assert await client.do("SET", "k", "x" * 600) == b"QUEUED"
+            assert "1000 bytes" in str(await client.do("SET", "k", "x" * 600))
+            assert str(await client.do("EXEC")).startswith("EXECABORT")
+            await client.do("MULTI")  # a new one begins at 0
+            assert await client.do("SET", "k", "x" * 600) == b"QUEUED"
+            assert await client.do("EXEC") == [b"OK"]
+
+    run(main())
+
+
+def test_commands_that_wait_are_not_for_transactions():
+    async def main() -> None:
+        async with served() as site:
+            client = await site.client()
+            await client.do("MULTI")
+            assert "not allowed inside a transaction" in str(await client.do("WAIT", "1", "0"))
+            assert str(await client.do("EXEC")).startswith("EXECABORT")
+
+    run(main())

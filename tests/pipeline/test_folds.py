@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import json
 import random
-import sys
-import types
 from typing import Any
 
 import pyarrow as pa
 import pytest
 from pyspark.errors import PythonException
 from pyspark.sql import SparkSession
+from pyspark.sql.types import LongType, StringType, StructField, StructType
 
 from tests.pipeline.oracles import (
     TALK,
@@ -20,15 +19,18 @@ from tests.pipeline.oracles import (
     frame_of,
     kernel_table,
     many_runs,
+    rows_of,
     story,
     story_rows,
 )
 from tests.trace.dynamics import dynamic_execution
-from tests.trace.executions import execution
+from tests.trace.executions import execution, records_of
 from thence.causal.dot import Dot
+from thence.crdt.registry import CRDTS
 from thence.errors import UnusableInputError
 from thence.pipeline import folds
-from thence.pipeline.folds import FOLDS, Fold, Operation, decode_json, fold_named, materialise
+from thence.pipeline.folding import ByKey, Fold, Operation, TableFold, decode_json
+from thence.pipeline.folds import FOLDS, fold_named, materialise
 
 MAKERS = (execution, dynamic_execution)
 SEEDS = 25
@@ -206,12 +208,13 @@ def test_a_decode_that_raises_is_told_with_run_and_dot():
         states(("ann send ann:1",), FOLDS["last"], lambda _: {}["x"])
 
 
-def states(lines: tuple[str, ...], fold: Fold, decode: Any = decode_json) -> list[tuple]:
+def states(lines: tuple[str, ...], fold: Any, decode: Any = decode_json) -> list[tuple]:
+    is_table = isinstance(fold, TableFold)
     rows = story_rows(*lines)
     table = kernel_table(rows).rename_columns({"payload": "carried_0"})
     ends = {row["node"]: row["pos"] for row in rows}
     at = pa.table({"node": [*ends], "pos": [*ends.values()]})
-    found = folds._states_of_run("r", table, at, fold, decode)
+    found = folds._rows_of_run("r", table, at, fold if is_table else ByKey(fold, decode))
     return [tuple(row.values())[1:] for row in found.to_pylist()]
 
 
@@ -225,8 +228,9 @@ def test_built_in_folds_read_as_they_should():
 
 
 def test_every_built_in_fold_is_one():
-    assert all(isinstance(fold, Fold) for fold in FOLDS.values())
+    assert all(isinstance(fold, Fold) != isinstance(fold, TableFold) for fold in FOLDS.values())
     assert isinstance(Siblings(), Fold)
+    assert isinstance(Dots(), TableFold)
 
 
 def test_what_sets_and_mappings_read_as_does_not_depend_on_their_order():
@@ -279,18 +283,157 @@ def test_a_payload_names_its_key_or_has_none(payload: str | None, found: tuple):
     assert decode_json(payload) == found
 
 
-def test_a_fold_that_is_not_there_is_told_with_those_that_are(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(folds, "CRDT_REGISTRY", "thence.crdt_not_there.registry")
-    with pytest.raises(UnusableInputError, match="no fold is named aw_set: there are count, last"):
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ('{"key": "cart", "op": ["add", 1]}', ("cart", ["add", 1])),
+        ("{}", ("", "{}")),
+        ("{", ("", "{")),
+        ("{" * 100_000, ("", "{" * 100_000)),
+        ('["add", 1]', ("", '["add", 1]')),
+    ],
+)
+def test_what_a_node_sent_as_text_may_be_the_json_of_an_operation(text: str, found: tuple):
+    assert decode_json(json.dumps(text)) == found
+
+
+def test_a_fold_that_is_not_there_is_told_with_those_that_are():
+    with pytest.raises(UnusableInputError) as caught:
         fold_named("aw_set")
+    assert str(caught.value) == (
+        f"no fold is named aw_set: there are count, last, log, store and the data types "
+        f"{', '.join(CRDTS)}"
+    )
 
 
-def test_data_types_are_found_by_name_once_they_are_there(monkeypatch: pytest.MonkeyPatch):
-    registry = types.ModuleType("a_registry")
-    registry.CRDTS = {"siblings": Siblings()}  # type: ignore[attr-defined]
-    monkeypatch.setitem(sys.modules, "a_registry", registry)
-    monkeypatch.setattr(folds, "CRDT_REGISTRY", "a_registry")
-    assert fold_named("siblings") is registry.CRDTS["siblings"]
+def test_every_data_type_is_a_fold_by_its_name():
+    assert all(isinstance(fold_named(name), Fold) for name in CRDTS)
+    assert not set(FOLDS) & set(CRDTS)
     assert fold_named("count") is FOLDS["count"]
-    with pytest.raises(UnusableInputError, match=r"no fold is named rga: .* data types siblings"):
-        fold_named("rga")
+
+
+# Folds with rows of their own.
+
+
+class Dots:
+    """A row for each message: its dot, and how many it follows."""
+
+    columns = StructType([StructField("dot", StringType()), StructField("follows", LongType())])
+
+    def initial(self) -> list[Operation]:
+        return []
+
+    def apply(self, state: list[Operation], operation: Operation) -> list[Operation]:
+        return [*state, operation]
+
+    def rows(self, state: list[Operation]) -> list[tuple[Any, ...]]:
+        return [
+            (str(new.dot), sum(new.follows(old.dot) for old in state), *self.more) for new in state
+        ]
+
+    more: tuple[Any, ...] = ()
+
+
+class Refuses(Dots):
+    """Raises what it was given."""
+
+    def __init__(self, error: Exception) -> None:
+        self.error = error
+
+    def apply(self, state: Any, operation: Operation) -> Any:
+        raise self.error
+
+
+DOTS_OF_TALK = [("ann:1", 0), ("cy:1", 0), ("bob:1", 1), ("ann:2", 2)]
+
+
+def test_a_fold_may_have_rows_of_its_own(spark: SparkSession):
+    found = materialise(story(spark, *TALK), fold=Dots())
+    assert found.schema.names == ["run", "dot", "follows"]
+    assert [tuple(row) for row in found.collect()] == [("r", *row) for row in DOTS_OF_TALK]
+    assert states(TALK, Dots()) == DOTS_OF_TALK
+
+
+def test_a_fold_with_rows_of_its_own_takes_no_decode(spark: SparkSession):
+    with pytest.raises(UnusableInputError, match="Dots reads payloads itself: it takes no decode"):
+        materialise(story(spark, *TALK), fold=Dots(), decode=by_parity)
+
+
+@pytest.mark.parametrize(
+    ("fold", "sentence"),
+    [
+        (Refuses(KeyError("x")), "run r: the fold Refuses failed at ann:1: KeyError: 'x'"),
+        (Refuses(UnusableInputError("it rains")), "run r: it rains"),
+    ],
+)
+def test_a_fold_with_rows_that_raises_is_told_with_run_and_dot(fold: Dots, sentence: str):
+    with pytest.raises(UnusableInputError) as caught:
+        states(TALK, fold)
+    assert str(caught.value) == sentence
+
+
+def test_rows_that_are_not_as_the_columns_are_told():
+    wrong = Dots()
+    wrong.more = ("and more",)
+    with pytest.raises(UnusableInputError, match="run r: the fold Dots failed to give rows: Val"):
+        states(TALK, wrong)
+
+
+class Behind:
+    """Notes what it is told about what is to come."""
+
+    def initial(self) -> list[Any]:
+        return []
+
+    def apply(self, state: list[Any], operation: Operation) -> list[Any]:
+        return [*state, operation]
+
+    def stabilise(self, state: list[Any], behind: dict[str, int]) -> bool:
+        state.append(dict(behind))
+        return True
+
+    def value(self, state: list[Any]) -> list[str]:
+        """What was said wrongly, or not said."""
+        wrong = []
+        for at, said in enumerate(state):
+            if isinstance(said, dict):
+                later = [op for op in state[at:] if isinstance(op, Operation)]
+                for op in state[:at]:
+                    if isinstance(op, Operation):
+                        is_told = op.dot.seq <= said[op.dot.node]
+                        if is_told != all(each.follows(op.dot) for each in later):
+                            wrong.append(f"{op.dot} {said}")
+        return wrong or ["all right", sum(isinstance(each, dict) for each in state)]
+
+
+@pytest.mark.parametrize("make", MAKERS)
+def test_a_fold_is_told_what_all_that_is_to_come_follows(
+    make: Any, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(folds, "BLOCK", 3)
+    told = 0
+    for seed in range(100):
+        records = records_of(make(seed)[0])
+        truth = Truth(records)
+        at = truth.greatest(truth.ends)
+        cut_table = pa.table({"node": [*at], "pos": pa.array(at.values(), pa.int64())})
+        table = kernel_table(rows_of(records, "r")).rename_columns({"payload": "carried_0"})
+        fold = ByKey(Behind(), lambda payload: ("k", payload))
+        for row in folds._rows_of_run("r", table, cut_table, fold).to_pylist():
+            verdict, times = json.loads(row["state"])
+            assert verdict == "all right"
+            told += times
+    assert told > 50
+
+
+def test_keys_in_which_all_is_stable_are_left_alone(monkeypatch: pytest.MonkeyPatch):
+    asked: list[str] = []
+
+    class Once(Behind):
+        def stabilise(self, state: list[Any], behind: dict[str, int]) -> bool:
+            asked.append(str(state[0].dot))
+            return False
+
+    monkeypatch.setattr(folds, "BLOCK", 1)
+    states(TALK, Once(), lambda payload: (payload, None))
+    assert asked == ["ann:1", "cy:1", "bob:1"]

@@ -4,7 +4,7 @@ session      the one builder of Spark sessions; jvm: the Java it runs on
 causality    the check, as tasks over logs
 ingest       raw segments to a table of events; importers for logs that others wrote
 metrics      what a run cost, one module each
-order, cuts  questions about causality, as functions of DataFrames
+order, cuts  questions about causality, as functions of DataFrames; folds: states at cuts
 stream       the check while nodes still write
 
 The names below can be imported from here; importing the package loads neither Spark nor pandas.
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from thence.pipeline.causality.spark import check_on_spark
     from thence.pipeline.cuts import cut, latest_cut, positions_of
     from thence.pipeline.folds import materialise
+    from thence.pipeline.folds_store import StoreFold
     from thence.pipeline.importers.mapping import events_from
     from thence.pipeline.ingest_frames import import_frame
     from thence.pipeline.measure import read_metric
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
     from thence.pipeline.tables import read_events, read_quarantine, read_segments
 
 _HOMES = {
+    "StoreFold": "thence.pipeline.folds_store",
     "causal_future": "thence.pipeline.order",
     "causal_order": "thence.pipeline.order",
     "causal_past": "thence.pipeline.order",
@@ -57,6 +59,7 @@ _HOMES = {
 }
 
 __all__ = [
+    "StoreFold",
     "causal_future",
     "causal_order",
     "causal_past",

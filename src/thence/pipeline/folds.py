@@ -1,26 +1,25 @@
 """The state that the messages inside a cut amount to, as a table.
 
-The messages inside a consistent cut (cuts.py) are folded in causal order, key by key.  How is the
-business of a ``Fold``: where a state begins, what one operation makes of it, how it reads.  A fold
-sees with each operation whether it follows another one, which is all that pure operation-based data
-types ask for: an operation, its tag, and the order of tags.
+The messages inside a consistent cut (cuts.py) are folded in causal order.  How is the business of
+a fold (folding.py): those here, the data types of ``thence.crdt`` (folds_crdt.py), the whole of a
+store (folds_store.py), or a user's own.
 """
 
 from __future__ import annotations
 
-import importlib
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator, Mapping
 from functools import partial
-from typing import Any, Final, Protocol, runtime_checkable
+from typing import Any, Final, cast
 
-import msgspec
 import numpy as np
 import pyarrow as pa
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
-from pyspark.sql.types import LongType, StringType, StructField, StructType
+from pyspark.sql.pandas.types import to_arrow_schema
+from pyspark.sql.types import StringType, StructField, StructType
 
 from thence.causal.dot import Dot
+from thence.crdt.registry import CRDTS
 from thence.errors import UnusableInputError
 from thence.pipeline.cuts import (
     Positions,
@@ -32,6 +31,19 @@ from thence.pipeline.cuts import (
     positions_frame,
     sent_inside,
 )
+from thence.pipeline.folding import (
+    ByKey,
+    Decode,
+    Fold,
+    Operation,
+    Stabilise,
+    TableFold,
+    decode_json,
+    failed,
+    name_of,
+)
+from thence.pipeline.folds_crdt import TypeFold
+from thence.pipeline.folds_store import StoreFold
 from thence.pipeline.frames import (
     EVENT_COLUMNS,
     Messages,
@@ -44,51 +56,7 @@ from thence.pipeline.frames import (
 from thence.pipeline.order import NO_DEPTH, depths, positions
 from thence.trace.columns import Ints
 
-STATE_SCHEMA: Final = StructType(
-    [
-        StructField("run", StringType()),
-        StructField("key", StringType()),
-        StructField("operations", LongType()),
-        StructField("state", StringType()),
-    ]
-)
 BLOCK: Final = 1 << 12  # operations whose pasts are laid out at one time
-CRDT_REGISTRY: Final = "thence.crdt.registry"
-
-
-class Operation(msgspec.Struct, frozen=True):
-    """One operation as a fold sees it."""
-
-    dot: Dot
-    value: Any
-    """What ``decode`` made of the payload."""
-    past: tuple[int, ...]
-    """By place in ``origins``: the latest seq of the origin in its past, itself included."""
-    origins: dict[str, int]
-
-    def follows(self, other: Dot) -> bool:
-        """Whether the message ``other`` happens before this operation."""
-        place = self.origins.get(other.node)
-        return place is not None and self.past[place] >= other.seq and other != self.dot
-
-
-@runtime_checkable
-class Fold(Protocol):
-    """How operations become a state.
-
-    ``apply`` is given the operations on one key in an order that respects causality and is the same
-    every time.  It may change the state in place and must return it.  ``value`` is what the state
-    reads as: anything JSON can say, and sets.
-    """
-
-    def initial(self) -> Any:
-        """The state before any operation."""
-
-    def apply(self, state: Any, operation: Operation) -> Any:
-        """The state after one more operation."""
-
-    def value(self, state: Any) -> Any:
-        """What users read."""
 
 
 class Count:
@@ -131,48 +99,35 @@ class Log:
         return state
 
 
-FOLDS: Final[dict[str, Fold]] = {"count": Count(), "last": Last(), "log": Log()}
-
-Decode = Callable[[str | None], tuple[str, Any] | None]
-"""From the payload of a message, as the frame has it, to (key, operation); None: no operation."""
-
-
-def decode_json(payload: str | None) -> tuple[str, Any] | None:
-    """``{"key": ..., "op": ...}`` is an operation on that key, all other JSON one on the key ""."""
-    if payload is None:
-        return "", None
-    value = msgspec.json.decode(payload)
-    if isinstance(value, dict) and value.keys() == {"key", "op"}:
-        key = value["key"]
-        text = key if isinstance(key, str) else msgspec.json.encode(key, order="sorted").decode()
-        return text, value["op"]
-    return "", value
+FOLDS: Final[dict[str, Fold | TableFold]] = {
+    "count": Count(),
+    "last": Last(),
+    "log": Log(),
+    "store": StoreFold(),
+}
 
 
 def materialise(
     df: DataFrame,
     at: Positions | None = None,
-    fold: str | Fold = "log",
+    fold: str | Fold | TableFold = "log",
     decode: Decode = decode_json,
     check: bool = True,
 ) -> DataFrame:
-    """The state of every key at a cut: run, key, operations (how many), state (JSON).
+    """The state of every key at a cut: run, key, operations (how many), state (JSON); or what else
+    the fold has as columns.
 
     ``at``: the cut as {node: position} or a DataFrame of run, node, pos; None is the latest
     consistent one.  Exactly the messages inside are folded.  ``fold``: one of ``FOLDS``, a data
-    type of ``thence.crdt`` by name, or a ``Fold`` of your own.  ``decode``: from a message's
-    payload to (key, operation).
+    type of ``thence.crdt`` by name, or a ``Fold`` or ``TableFold`` of your own.  ``decode``: from a
+    message's payload to (key, operation), for a ``Fold``.
 
     UnusableInputError when the cut is not consistent: it says which message is missing.  A job
     looks for that first; with ``check=False`` (for what ``latest_cut`` gave) it does not, and such
     a cut fails the job itself.
     """
     require_columns(df, [*EVENT_COLUMNS, "payload"], "materialise")
-    chosen = fold_named(fold) if isinstance(fold, str) else _usable_fold(fold)
-    if not callable(decode):
-        raise UnusableInputError(
-            f"materialise expected a function as decode, got {type(decode).__name__}"
-        )
+    chosen = _table_fold(fold_named(fold) if isinstance(fold, str) else fold, decode)
     if at is None:
         where = latest_cut(df)
     else:
@@ -180,45 +135,49 @@ def materialise(
         if check:
             _require_consistent(df, where)
     events = ordering_events(df, ["payload"], "materialise")
-    kernel = partial(_states_of_run, fold=chosen, decode=decode)
-    return per_run_with(events, where, kernel, STATE_SCHEMA)
+    schema = StructType([StructField("run", StringType()), *chosen.columns.fields])
+    return per_run_with(events, where, partial(_rows_of_run, fold=chosen), schema)
 
 
-def fold_named(name: str) -> Fold:
+def fold_named(name: str) -> Fold | TableFold:
     """A built-in fold, or a data type of ``thence.crdt``; UnusableInputError for anything else."""
     if name in FOLDS:
         return FOLDS[name]
-    known = ", ".join(FOLDS)
-    try:
-        registry = importlib.import_module(CRDT_REGISTRY)
-    except ModuleNotFoundError:
-        raise UnusableInputError(
-            f"no fold is named {name}: there are {known}, and this version of thence has no "
-            "data types (thence.crdt); give a Fold of your own"
-        ) from None
-    if name not in registry.CRDTS:
-        raise UnusableInputError(
-            f"no fold is named {name}: there are {known} and the data types "
-            f"{', '.join(registry.CRDTS)}"
-        )
-    found: Fold = registry.CRDTS[name]
-    return found
+    if name in CRDTS:
+        return TypeFold(CRDTS[name])
+    raise UnusableInputError(
+        f"no fold is named {name}: there are {', '.join(FOLDS)} and the data types "
+        f"{', '.join(CRDTS)}"
+    )
 
 
-def _usable_fold(given: Fold) -> Fold:
-    """UnusableInputError for what can be seen not to be a fold before any task runs."""
+def _table_fold(given: Fold | TableFold, decode: Decode) -> TableFold:
+    """UnusableInputError for what can be seen to be no fold, or no decode, before any task runs."""
     if isinstance(given, type):
         raise UnusableInputError(
             f"materialise expected a fold, got the class {given.__name__}: give {given.__name__}()"
         )
-    methods = ("initial", "apply", "value")
+    if not callable(decode):
+        raise UnusableInputError(
+            f"materialise expected a function as decode, got {type(decode).__name__}"
+        )
+    is_table = hasattr(given, "rows")
+    methods = ("initial", "apply", "rows" if is_table else "value")
     absent = [name for name in methods if not callable(getattr(given, name, None))]
+    if is_table and not isinstance(getattr(given, "columns", None), StructType):
+        absent.append("columns")
     if absent:
         raise UnusableInputError(
             f"{type(given).__name__} is no fold: it has no {', '.join(absent)} "
-            f"(a fold has {', '.join(methods)})"
+            f"(a fold has {', '.join(methods)}{', columns' if is_table else ''})"
         )
-    return given
+    if not is_table:
+        return ByKey(cast(Fold, given), decode)
+    if decode is not decode_json:
+        raise UnusableInputError(
+            f"the fold {name_of(given)} reads payloads itself: it takes no decode"
+        )
+    return cast(TableFold, given)
 
 
 def _require_consistent(df: DataFrame, at: DataFrame) -> None:
@@ -246,65 +205,75 @@ def _not_consistent(run: str, count: int, first: dict[str, Any]) -> str:
 # In one task.
 
 
-def _states_of_run(
-    run: str, table: pa.Table, cut_table: pa.Table, fold: Fold, decode: Decode
-) -> pa.Table:
-    states: dict[str, Any] = {}
-    counts: dict[str, int] = {}
+def _rows_of_run(run: str, table: pa.Table, cut_table: pa.Table, fold: TableFold) -> pa.Table:
+    schema = to_arrow_schema(fold.columns)
+    columns = {field.name: pa.array([], field.type) for field in schema}
     if len(table) and len(cut_table):
         messages = messages_of(run, table)
-        for dot_key, operation in _operations(
-            messages, cut_table, table[plain_names(1)[0]], decode
-        ):
-            try:
-                before = states[dot_key] if dot_key in states else fold.initial()
-                states[dot_key] = fold.apply(before, operation)
-            except Exception as error:
-                where = f"at {operation.dot}, key {dot_key!r}"
-                raise _failed(run, f"the fold {type(fold).__name__}", where, error) from error
-            counts[dot_key] = counts.get(dot_key, 0) + 1
-    keys = sorted(states)
-    texts = [_text_of(run, key, states[key], fold) for key in keys]
-    return pa.table(
-        {
-            "run": pa.repeat(pa.scalar(run, pa.string()), len(keys)),
-            "key": pa.array(keys, pa.string()),
-            "operations": pa.array([counts[key] for key in keys], pa.int64()),
-            "state": pa.array(texts, pa.string()),
-        }
-    )
+        inside = _in_order(messages, limits_of(messages, cut_table))
+        try:
+            state = _folded(messages, inside, table[plain_names(1)[0]], fold)
+            columns |= _columns(fold, state, schema)
+        except UnusableInputError as error:
+            raise UnusableInputError(f"run {run}: {error}") from error
+    count = max(map(len, columns.values()), default=0)
+    return pa.table({"run": pa.repeat(pa.scalar(run, pa.string()), count), **columns})
 
 
-def _text_of(run: str, key: str, state: Any, fold: Fold) -> str:
+def _columns(fold: TableFold, state: Any, schema: pa.Schema) -> dict[str, pa.Array]:
     try:
-        return msgspec.json.encode(fold.value(state), order="deterministic").decode()
+        rows = list(fold.rows(state))
+        columns = list(zip(*rows, strict=True)) or [()] * len(schema)
+        pairs = zip(schema, columns, strict=True)
+        return {field.name: pa.array(column, field.type) for field, column in pairs}
+    except UnusableInputError:
+        raise
     except Exception as error:
-        what = f"the value of the fold {type(fold).__name__}"
-        raise _failed(run, what, f"for key {key!r}", error) from error
+        raise failed(f"the fold {name_of(fold)}", "to give rows", error) from error
 
 
-def _failed(run: str, what: str, where: str, error: Exception) -> UnusableInputError:
-    """The exception of a user's function, with the place in the data where it was raised."""
-    return UnusableInputError(f"run {run}: {what} failed {where}: {type(error).__name__}: {error}")
+def _folded(messages: Messages, inside: Ints, payloads: pa.ChunkedArray, fold: TableFold) -> Any:
+    """The state after these messages."""
+    blocks = [inside[at : at + BLOCK] for at in range(0, len(inside), BLOCK)]
+    stabilise: Stabilise | None = getattr(fold, "stabilise", None)
+    behind = [] if stabilise is None else _behind(messages, blocks)
+    seqs = messages.seqs()
+    state = fold.initial()
+    for number, block in enumerate(blocks):
+        for operation in _operations(messages, seqs, block, payloads):
+            try:
+                state = fold.apply(state, operation)
+            except UnusableInputError:
+                raise
+            except Exception as error:
+                raise failed(f"the fold {name_of(fold)}", f"at {operation.dot}", error) from error
+        if stabilise is not None and number < len(behind):
+            stabilise(state, behind[number])
+    return state
+
+
+def _behind(messages: Messages, blocks: list[Ints]) -> list[Mapping[str, int]]:
+    """By block but the last: what all messages after it follow, as the number of each origin."""
+    found: list[Mapping[str, int]] = []
+    least: Ints | None = None
+    for block in reversed(blocks[1:]):
+        entries = messages.entries(messages.id[block]).min(axis=1)
+        least = entries if least is None else np.minimum(least, entries)
+        found.append(dict(zip(messages.names, least.tolist(), strict=True)))
+    return found[::-1]
 
 
 def _operations(
-    messages: Messages, cut_table: pa.Table, payloads: pa.ChunkedArray, decode: Decode
-) -> Iterator[tuple[str, Operation]]:
-    """(key, operation) of every message inside the cut, in causal order."""
-    inside = _in_order(messages, limits_of(messages, cut_table))
+    messages: Messages, seqs: Ints, block: Ints, payloads: pa.ChunkedArray
+) -> Iterator[Operation]:
+    """These messages, with their payloads as they are."""
     origins = {name: place for place, name in enumerate(messages.names)}
-    seqs = messages.seqs()
-    for first in range(0, len(inside), BLOCK):
-        some = inside[first : first + BLOCK]
-        pasts = messages.entries(messages.id[some]).T.tolist()
-        texts = payloads.take(pa.array(messages.row[some])).to_pylist()
-        nodes, numbers = messages.origin[some].tolist(), seqs[some].tolist()
-        for node, seq, text, past in zip(nodes, numbers, texts, pasts, strict=True):
-            dot = Dot(messages.names[node], seq)
-            found = _decoded(messages.run, dot, text, decode)
-            if found is not None:
-                yield found[0], Operation(dot, found[1], tuple(past), origins)
+    pasts = messages.entries(messages.id[block]).T.tolist()
+    nodes, numbers = messages.origin[block].tolist(), seqs[block].tolist()
+    rows = messages.row[block].tolist()
+    for node, seq, row, past in zip(nodes, numbers, rows, pasts, strict=True):
+        text = payloads[row].as_py()  # one at a time: some are large
+        yield Operation(Dot(messages.names[node], seq), text, tuple(past), origins)
 
 
 def _in_order(messages: Messages, limits: Ints) -> Ints:
@@ -324,22 +293,3 @@ def _in_order(messages: Messages, limits: Ints) -> Ints:
         )
     in_order: Ints = inside[np.argsort(positions(depth)[inside])]
     return in_order
-
-
-def _decoded(run: str, dot: Dot, payload: str | None, decode: Decode) -> tuple[str, Any] | None:
-    try:
-        found = decode(payload)
-    except Exception as error:
-        if decode is decode_json and isinstance(error, msgspec.DecodeError):
-            raise UnusableInputError(
-                f"run {run}: the payload of {dot} is not JSON ({error}): give materialise a decode"
-            ) from None
-        raise _failed(run, "decode", f"at {dot}", error) from error
-    match found:
-        # A class pattern: a text of two letters is no pair.
-        case None | tuple((str(), _)):
-            return found
-    raise UnusableInputError(
-        f"run {run}: decode gave {found!r} for {dot}: expected (key, operation) with a text as "
-        "key, or None"
-    )

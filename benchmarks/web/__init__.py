@@ -1,0 +1,1 @@
+"""How fluid the space-time page is."""

@@ -1,0 +1,176 @@
+"""The runs that a page shows: loaded when looked at, checked in the background, kept up to date."""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+import time
+import weakref
+from collections import OrderedDict
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from threading import Event, Lock, Thread
+from typing import Any, Final
+
+from thence.errors import ThenceError, UnusableInputError
+from thence.web.axes import AXES
+from thence.web.execution import Execution
+from thence.web.sources import Source, find_sources
+from thence.web.texts import Texts
+from thence.web.windows import Ask, Windows
+
+LOADED_MAX: Final = 4
+"""Runs kept in memory; one that is looked at again later is read again."""
+LOOK_S: Final = 0.3
+"""How often a live folder is looked at."""
+REST: Final = 2.0
+"""After reading a run that grows, so many times as long as that took passes before the next."""
+
+
+class Loaded:
+    """A run in memory."""
+
+    def __init__(self, source: Source, version: int, work: Path) -> None:
+        self.source, self.version = source, version
+        self.mark = source.mark() if source.live else None
+        read = source.read()
+        self.notes = read.notes
+        self.error = ""
+        self.execution: Execution | None = None
+        if read.columns is not None:
+            self.execution = Execution(read.columns, read.info, read.notes)
+            folder = tempfile.mkdtemp(dir=work)
+            weakref.finalize(self, shutil.rmtree, folder, ignore_errors=True)
+            self.windows = Windows(self.execution, Path(folder))
+            self.texts = Texts(self.execution, source.records)
+            self.windows.window(Ask(axis=AXES[0], low=0.0, high=1.0))  # the first one it shows
+
+    def check(self) -> None:
+        """Check it; a run that cannot be checked says why."""
+        if self.execution is not None:
+            try:
+                self.execution.check()
+            except ThenceError as error:
+                self.error = str(error)
+
+
+class Viewer:
+    """All runs of a page.  Methods may be called from several threads."""
+
+    def __init__(
+        self, paths: Sequence[str], live: bool = False, settings: Mapping[str, str] | None = None
+    ) -> None:
+        self.live = live
+        self._work = tempfile.TemporaryDirectory(prefix="thence-view-", ignore_cleanup_errors=True)
+        work = Path(self._work.name)
+        self.sources: list[Source] = []
+        self.firsts: list[int] = []
+        """By path: the number of its first run."""
+        try:
+            for path in paths:
+                self.firsts.append(len(self.sources))
+                self.sources += find_sources(path, work, live, settings)
+        except BaseException:
+            self._work.cleanup()
+            raise
+        self._loaded: OrderedDict[int, Loaded] = OrderedDict()
+        self._locks = [Lock() for _ in self.sources]
+        self._lock = Lock()
+        self._version = 0
+        self.closing = Event()
+        self._threads: list[Thread] = []
+
+    def __enter__(self) -> Viewer:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Stop what goes on in the background, and remove the files."""
+        self.closing.set()
+        for thread in self._threads:
+            thread.join()
+        self._work.cleanup()
+
+    # ---- runs ------------------------------------------------------------------------------------
+
+    def loaded(self, number: int) -> Loaded:
+        """A run, read if it is not in memory."""
+        if not 0 <= number < len(self.sources):
+            raise UnusableInputError(f"there is no run number {number}")
+        with self._locks[number]:
+            with self._lock:
+                found = self._loaded.get(number)
+                if found is not None:
+                    self._loaded.move_to_end(number)
+                    return found
+            return self._load(number)
+
+    def _load(self, number: int) -> Loaded:
+        with self._lock:
+            self._version += 1
+            version = self._version
+        found = Loaded(self.sources[number], version, Path(self._work.name))
+        with self._lock:
+            self._loaded[number] = found
+            self._loaded.move_to_end(number)
+            while len(self._loaded) > LOADED_MAX:
+                self._loaded.popitem(last=False)
+        thread = Thread(target=found.check, name=f"check-{number}", daemon=True)
+        with self._lock:
+            self._threads = [each for each in self._threads if each.is_alive()] + [thread]
+        thread.start()
+        return found
+
+    def execution(self, number: int) -> tuple[Loaded, Execution]:
+        """A run that has records; UnusableInputError for one that has none yet."""
+        found = self.loaded(number)
+        if found.execution is None:
+            raise UnusableInputError(f"{found.source.title}: no trace records yet")
+        return found, found.execution
+
+    def listing(self) -> list[dict[str, Any]]:
+        """The runs by number."""
+        return [
+            {"number": number, "title": source.title, "path": source.path}
+            for number, source in enumerate(self.sources)
+        ]
+
+    def states(self) -> dict[int, tuple[int, bool]]:
+        """By number, of the runs in memory: which reading it is, and whether it was checked."""
+        with self._lock:
+            return {
+                number: (
+                    found.version,
+                    found.execution is None
+                    or found.execution.verdict is not None
+                    or bool(found.error),
+                )
+                for number, found in sorted(self._loaded.items())
+            }
+
+    # ---- live ------------------------------------------------------------------------------------
+
+    def follow(self) -> None:
+        """Begin to look for what is new."""
+        thread = Thread(target=self._follow, name="follow", daemon=True)
+        with self._lock:
+            self._threads.append(thread)
+        thread.start()
+
+    def _follow(self) -> None:
+        while not self.closing.wait(LOOK_S):
+            with self._lock:
+                loaded = list(self._loaded.items())
+            for number, found in loaded:
+                if found.source.mark() == found.mark:
+                    continue
+                began = time.monotonic()
+                try:
+                    with self._locks[number]:
+                        self._load(number)
+                except ThenceError:
+                    continue  # half of something; it is looked at again
+                if self.closing.wait(REST * (time.monotonic() - began)):
+                    return

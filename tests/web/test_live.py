@@ -1,0 +1,59 @@
+"""A run that grows shows what is new by itself."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from tests.trace.faults import info, records
+from tests.web.traces import served, until, write
+from thence.trace.record import record_to_json
+from thence.trace.resumable import ResumableLog
+from thence.trace.writer import write_info
+
+Visit = Callable[..., Any]
+
+
+def test_what_nodes_write_arrives(visit: Visit, tmp_path: Path):
+    made = records(a="send a:1; send a:2 < a:1; send a:3 < a:2", b="deliver a:2; deliver a:1")
+    about = info("a", "b", complete=False)
+    write(tmp_path, made[:1], about)
+    with served(tmp_path, live=True) as (address, _):
+        page = visit(address)
+        assert page.evaluate("thence.active.window.marks.x.length") == 1
+        with (tmp_path / "a-000000.jsonl").open("ab") as log:
+            log.write(record_to_json(made[1]) + b"\n" + record_to_json(made[2])[:20])
+        until(page, "thence.active.window.marks.x.length === 2")
+        with (tmp_path / "a-000000.jsonl").open("ab") as log:
+            log.write(record_to_json(made[2])[20:] + b"\n")
+        until(page, "thence.active.window.marks.x.length === 3")
+        assert page.locator("#notice").is_hidden()
+        # Another node, and with it something that is wrong.
+        lines = b"".join(record_to_json(record) + b"\n" for record in made[3:])
+        (tmp_path / ".b.part").write_bytes(lines)
+        (tmp_path / ".b.part").rename(tmp_path / "b-000000.jsonl")
+        until(page, "thence.active.summary.nodes.length === 2")
+        until(page, "thence.violations(thence.active).count === 1")
+        assert "Violations 1" in page.inner_text("#tab-violations")
+
+
+def test_what_a_node_has_not_sealed_yet_is_shown(visit: Visit, tmp_path: Path):
+    write_info(tmp_path, info("a", complete=False))
+    with served(tmp_path, live=True) as (address, _):
+        page = visit(address)
+        assert "No records yet" in page.inner_text(".message")
+        log = ResumableLog(tmp_path, run="r", node="a", at=None)
+        for record in records(a="send a:1; send a:2 < a:1"):
+            log.append(record.kind, record.t_us, record.dot, record.context or ())
+        log.flush()
+        until(page, "thence.active.window?.marks.x.length === 2")
+        assert page.locator(".message").is_hidden()
+
+
+def test_a_folder_that_is_still_empty_waits(visit: Visit, tmp_path: Path):
+    with served(tmp_path, live=True) as (address, _):
+        page = visit(address)
+        assert "No records yet" in page.inner_text(".message")
+        write(tmp_path, records(a="send a:1"), info("a", complete=False))
+        until(page, "thence.active.window?.marks.x.length === 1")

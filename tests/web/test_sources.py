@@ -1,0 +1,117 @@
+"""What a PATH may be."""
+
+from __future__ import annotations
+
+import gzip
+from pathlib import Path
+
+import pytest
+
+from tests.trace.faults import info, records
+from tests.web.traces import renamed_run, write
+from thence.errors import UnusableInputError
+from thence.trace.record import record_to_json
+from thence.web.execution import Execution
+from thence.web.runs import Viewer
+from thence.web.sources import find_sources
+from thence.web.texts import Texts
+
+SHIVIZ = Path(__file__).parent.parent / "data" / "shiviz"
+TEN = records(a="send a:1; deliver b:1; end", b="deliver a:1; send b:1 < a:1; end")
+
+
+def loaded(path: Path, work: Path) -> list[Execution]:
+    executions = []
+    for source in find_sources(str(path), work):
+        read = source.read()
+        assert read.columns is not None
+        executions.append(Execution(read.columns, read.info, read.notes))
+    return executions
+
+
+@pytest.mark.parametrize(
+    ("name", "hosts", "events"),
+    [
+        ("simple-reliable-broadcast.log", 3, 39),
+        ("reliable-broadcast.log", 4, 116),
+        ("chord.log", 8, 1235),
+        ("simpledb.log", 5, 509),
+    ],
+)
+def test_logs_of_shiviz_open_without_being_told_how(
+    name: str, hosts: int, events: int, tmp_path: Path
+):
+    (found,) = loaded(SHIVIZ / name, tmp_path)
+    assert len(found.names) == hosts
+    assert found.summary()["messages"] == events
+
+
+def test_a_log_of_shiviz_opens_with_its_expression(tmp_path: Path):
+    file = tmp_path / "mine.log"
+    file.write_text('x 1 "hello" {"x":1}\ny 2 "got it" {"x":1,"y":1}\n')
+    with pytest.raises(UnusableInputError, match="--parser says how"):
+        find_sources(str(file), tmp_path)
+    settings = {"expression": r'(?<host>\w) \d "(?<event>.*)" (?<clock>{.*})'}
+    (source,) = find_sources(str(file), tmp_path, settings=settings)
+    read = source.read()
+    assert read.columns is not None
+    run = Execution(read.columns, read.info)
+    assert run.order.before(run.row("x", 0), run.row("y", 1))
+    texts = Texts(run, source.records)
+    assert texts.search("hello")["count"] == 1
+
+
+def test_a_folder_of_runs_is_all_of_them(tmp_path: Path):
+    for name in ("one", "two"):
+        made = renamed_run(TEN, name)
+        write(tmp_path / name, made, info("a", "b", run=name, stability=False))
+    with Viewer([str(tmp_path)]) as viewer:
+        assert [each["title"] for each in viewer.listing()] == ["one", "two"]
+        assert viewer.execution(1)[1].columns.run == "two"
+
+
+def test_a_compressed_segment_alone_opens(tmp_path: Path):
+    path = tmp_path / "all.jsonl.gz"
+    path.write_bytes(gzip.compress(b"\n".join(record_to_json(record) for record in TEN)))
+    (found,) = loaded(path, tmp_path)
+    assert found.names == ("a", "b")
+
+
+def test_records_of_several_runs_in_one_file_are_several(tmp_path: Path):
+    made = renamed_run(TEN, "one") + renamed_run(TEN, "two")
+    path = tmp_path / "all.jsonl"
+    path.write_bytes(b"\n".join(record_to_json(record) for record in made) + b"\n")
+    assert [found.columns.run for found in loaded(path, tmp_path)] == ["one", "two"]
+
+
+def test_what_is_no_trace_is_said(tmp_path: Path):
+    with pytest.raises(UnusableInputError, match="holds no trace"):
+        find_sources(str(tmp_path), tmp_path)
+    with pytest.raises(UnusableInputError, match="does not exist"):
+        find_sources(str(tmp_path / "nothing"), tmp_path)
+    picture = tmp_path / "picture.png"
+    picture.write_bytes(b"\x89PNG\r\n\x00\xff")
+    with pytest.raises(UnusableInputError, match="is not a trace"):
+        find_sources(str(picture), tmp_path)
+
+
+def test_a_source_is_marked_anew_only_when_something_changed(tmp_path: Path):
+    write(tmp_path, TEN, info("a", "b", complete=False))
+    (source,) = find_sources(str(tmp_path), tmp_path, live=True)
+    before = source.mark()
+    assert source.mark() == before
+    with (tmp_path / "a-000000.jsonl").open("ab") as log:
+        log.write(b"\n")
+    assert source.mark() != before
+
+
+def test_payloads_that_are_not_there_are_not_looked_for_in_parquet(tmp_path: Path):
+    from thence.cli.simulate import run_to
+    from thence.sim.run import SimulationOptions
+    from thence.sim.workload import WorkloadOptions
+
+    run_to(tmp_path / "run", SimulationOptions(workload=WorkloadOptions(messages=3)))
+    (source,) = find_sources(str(tmp_path / "run"), tmp_path)
+    source.read()
+    assert list(source.records(only_texts=True)) == []
+    assert len(list(source.records())) > 0

@@ -31,8 +31,9 @@ from thence.sim.walk import WalkOptions, random_walk
 WALKS = 240
 MODULES = tuple(
     child
-    for child in (name.rpartition(".")[2] for name in COMPILED)
-    if child not in ("effects", "checks")  # values and rules that the simulator shares
+    for package, _, child in (name.rpartition(".") for name in COMPILED)
+    if package == "thence.engine"
+    and child not in ("effects", "checks")  # values and rules that the simulator shares
 )
 
 

@@ -13,7 +13,7 @@ SOAK_SEEDS ?= 50
 # Tests of one group share a process: those that need Spark share its one session.
 PYTEST := $(BIN)/python -m pytest -q -n $(JOBS) --dist loadgroup
 # The interpreted form repeats only the tests of what is compiled: not those of whole nodes.
-PURE_TESTS := $(wildcard tests/engine tests/conformance tests/thesis) $(filter-out \
+PURE_TESTS := $(wildcard tests/crdt tests/engine tests/conformance tests/thesis) $(filter-out \
 	$(foreach name,council elastic elastic_schedules nodes soak_elastic,tests/sim/test_$(name).py), \
 	$(wildcard tests/sim/test_*.py))
 # Packaging tests need minutes and a package index: only in CI.
@@ -52,10 +52,11 @@ format: setup ## Rewrite the sources in the house style
 	$(BIN)/ruff check --fix-only .
 	$(BIN)/ruff format .
 
-bench: setup ## Print the costs per message, of groups of processes, of members that change, of the check on Spark
+bench: setup ## Print the costs per message, of groups of processes, of members that change, of data types, of the check on Spark
 	@broken=0; $(BIN)/python -m benchmarks || broken=1; \
 	$(BIN)/python -m benchmarks.mesh || broken=1; \
 	$(BIN)/python -m benchmarks.elastic || broken=1; \
+	$(BIN)/python -m benchmarks.crdt || broken=1; \
 	PYTHONPATH=. $(BIN)/python benchmarks/bench_udp.py || broken=1; \
 	PYTHONPATH=. $(BIN)/python benchmarks/bench_spark.py || broken=1; exit $$broken
 

@@ -27,6 +27,7 @@ BLOCK = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 DOCUMENTS = tracked_files(".md")
 RUNNABLE = ("README.md", "docs/reference/engines.md", "docs/reference/tags.md")
 RUNNABLE += ("docs/reference/simulator.md", "docs/reference/groups.md", "docs/tutorial/groups.md")
+RUNNABLE += ("docs/reference/crdts.md",)
 EXAMPLES = tracked_files(".py", under="examples/")
 # One has a test of its own (tests/pipeline), the other is what examples are played in.
 NO_PROGRAMS = {"analytics", "world"}

@@ -28,9 +28,11 @@ Capture = pytest.CaptureFixture[str]
 class Process:
     """A node, and the lines it prints."""
 
+    program = "node"
+
     def __init__(self, *words: str, **environ: str) -> None:
         self.process = subprocess.Popen(
-            [sys.executable, "-m", "thence", "node", *words],
+            [sys.executable, "-m", "thence", self.program, *words],
             stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
             env={**os.environ, **environ},
         )  # fmt: skip

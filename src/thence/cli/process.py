@@ -10,12 +10,13 @@ import inspect
 import os
 import signal
 import sys
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Annotated, Any, Final, NamedTuple
 
 from cyclopts import Parameter
 
-from thence.cli.members import Say, enter, fate
+from thence.cli.members import NO_HOOKS, Say, enter, fate
+from thence.cli.members import say as print_line
 from thence.client.group import Group
 from thence.client.node import Node
 from thence.config import NodeConfig, command_help, command_signature, load_config
@@ -31,18 +32,27 @@ Main = Callable[[Node, "Stop"], Awaitable[int]]
 
 
 def with_settings(command: Command) -> Command:
-    """Give a command every setting of a node as a flag, after its own.
+    """Give a command every setting of a node as a flag, after its own; not those of the store.
 
     Its last parameter is ``**settings``; they go to ``settings_of``.
     """
+    return _with_settings(command, store=False)
+
+
+def with_store_settings(command: Command) -> Command:
+    """The same with those of the store."""
+    return _with_settings(command, store=True)
+
+
+def _with_settings(command: Command, store: bool) -> Command:
     own = list(inspect.signature(command, eval_str=True).parameters.values())
     assert own[-1].kind is inspect.Parameter.VAR_KEYWORD
-    settings = [_plain(each) for each in command_signature().parameters.values()]
+    settings = [_plain(each) for each in command_signature(store).parameters.values()]
     command.__signature__ = inspect.Signature(  # type: ignore[attr-defined]
         [*own[:-1], *settings], return_annotation=int
     )
     about = inspect.cleandoc(command.__doc__ or "")
-    flags = command_help().partition("----------\n")[2]
+    flags = command_help(store).partition("----------\n")[2]
     if "Parameters\n----------" not in about:
         about += "\n\nParameters\n----------"
     command.__doc__ = f"{about}\n{flags}"
@@ -56,9 +66,9 @@ def _plain(parameter: inspect.Parameter) -> inspect.Parameter:
     return parameter.replace(annotation=Annotated[parameter.annotation, Parameter(negative=())])
 
 
-def settings_of(given: dict[str, Any]) -> NodeConfig:
-    """The settings from flags, environment and file."""
-    return load_config(environ=os.environ, flags=given)
+def settings_of(given: dict[str, Any], alone: str = "") -> NodeConfig:
+    """The settings from flags, environment and file; ``alone`` as ``load_config`` has it."""
+    return load_config(environ=os.environ, flags=given, alone=alone)
 
 
 class Stop:
@@ -81,12 +91,16 @@ class Stop:
             loop.add_signal_handler(number, self, number)
 
 
-def run(config: NodeConfig, main: Main, ended: bool | None = None, say: Say | None = None) -> int:
+def run(
+    config: NodeConfig, main: Main, ended: bool | None = None, say: Say | None = None,
+    hooks: Mapping[str, Any] = NO_HOOKS,
+) -> int:  # fmt: skip
     """Run a node until ``main`` returns; the exit code.
 
     ``main`` is called once the node takes part in its groups, and returns when the node is to stop.
     ``ended``: whether the trace is complete then; by default if no journal lets the node go on.
     ``say`` is told what a node waits for that has to be let in.
+    ``hooks`` of the application go to its groups (``Node.group``).
     """
     start_logs(config.log.level, config.log.format, config.log.debug)
     try:
@@ -97,20 +111,18 @@ def run(config: NodeConfig, main: Main, ended: bool | None = None, say: Say | No
         factory = None
     complete = config.journal.folder is None if ended is None else ended
     with asyncio.Runner(loop_factory=factory) as runner:
-        return runner.run(_run(config, main, complete, say or _say))
+        return runner.run(_run(config, main, complete, say or print_line, hooks))
 
 
-def _say(sentence: str) -> None:
-    print(sentence, flush=True)
-
-
-async def _run(config: NodeConfig, main: Main, complete: bool, say: Say) -> int:
+async def _run(
+    config: NodeConfig, main: Main, complete: bool, say: Say, hooks: Mapping[str, Any]
+) -> int:
     stop = Stop()
     stop.listen()
     node = Node(config=config)
     await node.start()
     try:
-        end = await _enter(node, stop, say)
+        end = await _enter(node, stop, say, hooks)
         if end.code == 0:
             end = await _until_done(node, main, stop)
             if end.code == 0:
@@ -135,12 +147,12 @@ class End(NamedTuple):
     sentence: str = ""
 
 
-async def _enter(node: Node, stop: Stop, say: Say) -> End:
+async def _enter(node: Node, stop: Stop, say: Say, hooks: Mapping[str, Any]) -> End:
     """Take part in all groups, or be told to stop before this node is let in."""
 
     async def work() -> None:
         for name in node.config.groups:
-            await enter(node, name, say)
+            await enter(node, name, say, hooks=hooks)
 
     entering = asyncio.ensure_future(work())
     told = asyncio.ensure_future(stop.asked.wait())

@@ -52,11 +52,14 @@ format: setup ## Rewrite the sources in the house style
 	$(BIN)/ruff check --fix-only .
 	$(BIN)/ruff format .
 
-bench: setup ## Print the costs per message, of groups of processes, of members that change, of data types, of the check on Spark
+bench: setup ## Print the costs per message, of groups of processes, of members that change, of data types, of the store, of the page, of the check on Spark
 	@broken=0; $(BIN)/python -m benchmarks || broken=1; \
 	$(BIN)/python -m benchmarks.mesh || broken=1; \
 	$(BIN)/python -m benchmarks.elastic || broken=1; \
 	$(BIN)/python -m benchmarks.crdt || broken=1; \
+	$(BIN)/python -m benchmarks.store || broken=1; \
+	$(BIN)/python -m benchmarks.store_memory --keys 100000 || broken=1; \
+	$(BIN)/python -m benchmarks.web || broken=1; \
 	PYTHONPATH=. $(BIN)/python benchmarks/bench_udp.py || broken=1; \
 	PYTHONPATH=. $(BIN)/python benchmarks/bench_spark.py || broken=1; exit $$broken
 

@@ -6,7 +6,8 @@ redis-benchmark makes the requests, with 50 connections.  Each round runs every 
 what else the machine does meets all of them; a ratio is the median over rounds of the bare server's
 time and the store's in the same round.  Two ratios are given: of requests a second, which also says
 how the load generator and the server share the machine, and of the CPU time that the server's
-process took for a request.  Three nodes share the machine with the load generator.
+process took for a request.  Three nodes share the machine with the load generator.  Exit code 1
+when a bar is missed.
 
     name                pipeline  store                        bar
     GET                        1  one node, journal            75 %
@@ -29,6 +30,8 @@ import sys
 import tempfile
 from collections.abc import Iterator
 from typing import NamedTuple
+
+from benchmarks.mesh.__main__ import Bars
 
 CONNECTIONS = 50
 START_S = 60.0
@@ -178,6 +181,16 @@ def show(found: dict[Line, list[tuple[Figures, Figures]]]) -> None:
         )
 
 
+def hold(found: dict[Line, list[tuple[Figures, Figures]]]) -> Bars:
+    """The ratios of requests a second, against what is promised of them."""
+    bars = Bars()
+    for line, rounds in found.items():
+        if line.bar:
+            ratio = statistics.median([ours.per_s / bare.per_s for bare, ours in rounds])
+            bars.at_least(f"{line.name}: requests a second, of the bare server's", ratio, line.bar)
+    return bars
+
+
 def main() -> None:
     """Measure and print."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.store", description=__doc__)
@@ -194,7 +207,9 @@ def main() -> None:
         f"protocol {form}, load {os.getloadavg()[0]:.1f}; "
         f"{arguments.rounds} rounds of {arguments.requests:,} requests"
     )
-    show(compare(arguments.rounds, arguments.requests))
+    found = compare(arguments.rounds, arguments.requests)
+    show(found)
+    sys.exit(hold(found).broken)
 
 
 if __name__ == "__main__":

@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from tests.seeds import seeds
 from tests.trace.executions import broken, execution, records_of
 from tests.trace.faults import info, records
 from tests.web.brute import with_arrivals
+from thence.cli.simulate import run_to
+from thence.sim.run import SimulationOptions
+from thence.sim.workload import WorkloadOptions
 from thence.trace.check import vectors_of
 from thence.trace.columns import gather_runs
 from thence.trace.index import index_log
 from thence.trace.layout import ARROW_PHANTOM, Layout, lay_out
+from thence.trace.reader import read_records
 from thence.trace.record import Record, RunInfo
 from thence.trace.run import Opened, open_run
 from thence.trace.segments import part_of_records
@@ -81,6 +87,35 @@ def test_phantoms_have_arrows_from_their_announcer():
     opened, layout = laid_out(made, info("a", "b"))
     assert layout.arrows.kind.tolist() == [ARROW_PHANTOM]
     assert layout.arrows.tail.tolist() == [row_of(opened, "a", 0)]
+
+
+def test_a_phantom_comes_from_the_announcement_with_its_context():
+    # b sends nothing, so all of its phantoms have the same dot; the last two say the same.
+    b = "phantom b:1 < a:1; phantom b:1 < a:2; phantom b:1 < a:2 b/s:1"
+    made = records(
+        a="send a:1; phantom b:1 < a:1; send a:2 < a:1; phantom b:1 < a:2; phantom b:1 < a:2; "
+        "phantom b:1 < a:9",
+        b=f"deliver a:1; {b}",
+    )
+    opened, layout = laid_out(made, info("a", "b", complete=False))
+    phantoms = layout.arrows.kind == ARROW_PHANTOM
+    pairs = zip(layout.arrows.tail[phantoms], layout.arrows.head[phantoms], strict=True)
+    expected = [(1, 1), (2, 3), (3, 4)]
+    assert [(int(tail), int(head)) for tail, head in pairs] == [
+        (row_of(opened, "b", tail), row_of(opened, "a", head)) for tail, head in expected
+    ]
+
+
+@pytest.mark.parametrize("seed", seeds(5))
+def test_no_arrow_of_a_run_with_phantoms_goes_back(seed: int, tmp_path: Path):
+    workload = WorkloadOptions(messages=6, passive=1, phantom_ms=10.0)
+    run_to(tmp_path, SimulationOptions(seed=seed, nodes=3, workload=workload))
+    made = list(read_records([tmp_path]))
+    _, layout = laid_out(made, info(*"abc", run=made[0].run))
+    tail, head = layout.arrows.tail, layout.arrows.head
+    assert (layout.arrows.kind == ARROW_PHANTOM).sum() > 5
+    assert (layout.level[tail] < layout.level[head]).all()
+    assert (layout.t_us[tail] <= layout.t_us[head]).all()
 
 
 def test_a_message_waits_for_the_predecessor_that_has_not_arrived():

@@ -157,17 +157,48 @@ def _arrows(opened: Opened, lane: Ints, ids: Ints, send_row: Ints) -> Arrows:
     _, once = np.unique(lane[rows].astype(np.int64) * total + ids[rows], return_index=True)
     rows = rows[np.sort(once)]
     rows = rows[lane[send_row[ids[rows]]] != lane[rows]]
-    phantoms = np.flatnonzero((kind == KIND_PHANTOM) & (ids >= 0))
-    own = opened.columns.dot_node[phantoms] == opened.columns.node[phantoms]
-    announced = np.full(total, _NO_ROW, np.int64)
-    announced[ids[phantoms[own]]] = phantoms[own]
-    heard = phantoms[~own]
-    heard = heard[announced[ids[heard]] >= 0]
+    announced, heard = _phantoms(opened, lane, ids)
     return Arrows(
-        tail=np.concatenate([send_row[ids[rows]], announced[ids[heard]]]),
+        tail=np.concatenate([send_row[ids[rows]], announced]),
         head=np.concatenate([rows, heard]),
         kind=np.repeat([ARROW_MESSAGE, ARROW_PHANTOM], [len(rows), len(heard)]).astype(np.int8),
     )
+
+
+def _phantoms(opened: Opened, lane: Ints, ids: Ints) -> tuple[Ints, Ints]:
+    """The rows at which phantoms were announced, and at which those were heard.
+
+    A node announces the same dot, its next one, until it sends it: which phantom was heard is told
+    by the context.  Of those that say the same, the n-th that a node heard is taken for the n-th
+    announced: none can have been heard before that.
+    """
+    columns = opened.columns
+    rows = np.flatnonzero((columns.kind == KIND_PHANTOM) & (ids >= 0))
+    own = columns.dot_node[rows] == columns.node[rows]
+    announced: dict[tuple[int, bytes], list[int]] = {}
+    for row in rows[own].tolist():
+        announced.setdefault((int(ids[row]), _spoken(opened, row)), []).append(row)
+    times: dict[tuple[int, int, bytes], int] = {}
+    tails, heads = [], []
+    for row in rows[~own].tolist():
+        dot, context = int(ids[row]), _spoken(opened, row)
+        known = announced.get((dot, context))
+        if known is not None:
+            before = times.get((int(lane[row]), dot, context), 0)
+            times[int(lane[row]), dot, context] = before + 1
+            tails.append(known[min(before, len(known) - 1)])
+            heads.append(row)
+    return np.array(tails, np.int64), np.array(heads, np.int64)
+
+
+def _spoken(opened: Opened, row: int) -> bytes:
+    """The context of a phantom as it travels, which is without streams, to compare."""
+    columns = opened.columns
+    some = slice(int(columns.context_start[row]), int(columns.context_start[row + 1]))
+    node, seq = columns.context_node[some], columns.context_seq[some]
+    travels = ~opened.run.numbering.is_stream[node]
+    pairs = np.stack([node[travels], seq[travels]], axis=1).astype(np.int64)
+    return pairs[np.lexsort(pairs.T)].tobytes()
 
 
 def _needs(kind: Ints, lane: Ints, ids: Ints, send_row: Ints, arrows: Arrows) -> Ints:

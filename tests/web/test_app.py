@@ -147,3 +147,28 @@ def test_the_page_names_every_module_at_once_and_nothing_that_is_elsewhere(addre
         sources = re.findall(r'https?://[^"\s]+', path.read_text())
         assert set(sources) <= {"http://www.w3.org/2000/svg"}
         assert "innerHTML" not in path.read_text()
+
+
+@pytest.mark.parametrize("axis", ["order", "time", "graph"])
+def test_a_window_beyond_everything_is_empty_and_answered_at_once(address: str, axis: str):
+    for far in ("1e17", "1e30", "-1e300"):
+        found = asked(address, f"/api/window?run=0&axis={axis}&from={far}&to={far}")
+        assert found["count"] == 0
+        assert len(found["ticks"]) <= 25
+
+
+def test_the_next_record_is_found_also_from_one_that_is_not_shown(address: str):
+    def after(query: str) -> Any:
+        found = asked(address, f"/api/next?run=0&{query}")
+        return found and (found["node"], found["pos"])
+
+    assert after("at=a@1&hide=deliver&by=1") == ("a", 2)
+    assert after("at=a@1&hide=deliver&by=-1") == ("a", 0)
+    assert after("at=b@2&axis=graph&lanes=-1") == ("a", 0)
+    assert after("at=b@2&axis=graph&by=-1") == ("b", 1)
+    assert after("at=b@2&axis=graph&by=1") is None
+
+
+@pytest.mark.parametrize("path", ["/api/export?run=0", "/api/news"])
+def test_streams_are_answers_to_get_only_too(address: str, path: str):
+    assert ask(address, path, "POST")[0] == 405

@@ -317,6 +317,22 @@ def test_a_link_restores_the_view(visit: Visit, slow: str):
     assert other.evaluate("thence.active.selected.node") == "a"
 
 
+@pytest.mark.parametrize(
+    "link",
+    ["from=1e30&span=5", "from=-1e9&span=1e300", "cut=nobody@1&tab=state", "cursor=x", "run=-3",
+     "with=99", "at=nobody@1&other=a@0", "node=nobody"],
+)  # fmt: skip
+def test_a_link_of_another_run_shows_what_it_can(visit: Visit, story: str, link: str):
+    page = visit(f"{story}#{link}")
+    until(page, "thence.active.window?.marks.x.length > 0")
+    low, high = page.evaluate("thence.active.extent")
+    start, span = page.evaluate("[thence.active.view.from, thence.active.view.span]")
+    assert start < high
+    assert start + span > low
+    page.keyboard.press(".")
+    until(page, "thence.active.cursor > 0")
+
+
 def test_a_cut_is_dragged_named_inconsistent_and_repaired(visit: Visit, story: str):
     page = visit(story)
     page.focus("canvas")

@@ -157,11 +157,11 @@ def _compare(viewer: Viewer, request: Request) -> Any:
 
 
 def _next(viewer: Viewer, request: Request) -> Any:
-    """The record one step from another one: along its log, or to a neighbouring lane."""
+    """The record one step from another one: along its log, or to a neighbouring lane; also from
+    one that is not shown."""
     found, execution = run_of(viewer, request)
     row, ask = row_of(execution, request), ask_of(execution, request)
     view = found.windows.view(ask)
-    place = np.flatnonzero(view.rows == row)
     by, lanes = int(_number(request, "by", 1)), int(_number(request, "lanes", 0))
     lane = int(execution.layout.lane[row])
     if lanes:
@@ -172,13 +172,15 @@ def _next(viewer: Viewer, request: Request) -> Any:
         target = min(there) if lanes > 0 else max(there)
         first, end = view.bounds[target : target + 2].tolist()
         rows, x = found.windows.coordinates(ask.axis)
-        here = float(x[np.searchsorted(rows, row)])
+        here = float(x[min(int(np.searchsorted(rows, row)), len(rows) - 1)])
         best = first + int(np.argmin(np.abs(view.x[first:end] - here)))
         return execution.label(int(view.rows[best]))
     first, end = view.bounds[lane : lane + 2].tolist()
-    if not len(place):
-        return None
-    goal = int(place[0]) + by
+    places = np.flatnonzero(view.rows[first:end] == row)
+    if len(places):
+        goal = first + int(places[0]) + by
+    else:  # between two that are shown
+        goal = first + int(np.count_nonzero(view.rows[first:end] < row)) + by - (by > 0)
     return execution.label(int(view.rows[goal])) if first <= goal < end else None
 
 

@@ -46,12 +46,15 @@ RELATIONS: Final = {"past": PAST, "future": FUTURE, "concurrent": CONCURRENT}
 
 def make_app(viewer: Viewer) -> Starlette:
     """The application for these runs."""
+    endpoints: dict[str, ASGIApp] = {
+        "runs": _Answer(viewer, answer_runs),
+        **{name: _Answer(viewer, answer) for name, answer in ANSWERS.items()},
+        "export": _Export(viewer),
+        "news": _News(viewer),
+    }
     routes = [
         Route("/", _page),
-        Route("/api/runs", _Answer(viewer, answer_runs)),
-        *(Route(f"/api/{name}", _Answer(viewer, answer)) for name, answer in ANSWERS.items()),
-        Route("/api/export", _Export(viewer)),
-        Route("/api/news", _News(viewer)),
+        *(Route(f"/api/{name}", endpoint, methods=["GET"]) for name, endpoint in endpoints.items()),
         Mount("/static", StaticFiles(directory=_static())),
     ]
     middleware = [
@@ -96,8 +99,6 @@ class _Answer:
         await response(scope, receive, send)
 
     def _respond(self, request: Request) -> Response:
-        if request.method not in ("GET", "HEAD"):
-            return _refused("only GET is answered here", 405)
         try:
             body = msgspec.json.encode(self._answer(self._viewer, request))
         except (UnusableInputError, LimitError) as error:
@@ -105,9 +106,9 @@ class _Answer:
         return Response(body, media_type="application/json")
 
 
-def _refused(sentence: str, status: int = 400) -> Response:
+def _refused(sentence: str) -> Response:
     body = msgspec.json.encode({"error": sentence})
-    return Response(body, status, media_type="application/json")
+    return Response(body, 400, media_type="application/json")
 
 
 class _Export:
@@ -120,7 +121,7 @@ class _Export:
         request = Request(scope)
         try:
             lines = await run_in_threadpool(self._lines, request)
-        except UnusableInputError as error:
+        except (UnusableInputError, LimitError) as error:
             await _refused(str(error))(scope, receive, send)
             return
         headers = {"content-disposition": 'attachment; filename="selection.jsonl"'}

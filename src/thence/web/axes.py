@@ -99,6 +99,8 @@ def ticks(axis: str, low: float, high: float, fold: Fold, start_us: int) -> list
     step = _nice(span / TICKS_MAX, whole=axis != "time")
     found: list[dict[str, Any]] = []
     first_x, last_x = fold.to_x(low), fold.to_x(high)
+    if not first_x + step > first_x:  # so far away that numbers have no places in between
+        return found
     number = int(np.ceil(first_x / step))
     last_u = -np.inf
     # Inside a fold many steps share little room: the next one goes where there is room again.

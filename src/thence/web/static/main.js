@@ -28,7 +28,7 @@ class Page {
     if (!["order", "time", "graph"].includes(state.axis)) state.axis = "order";
     if (!(state.tab in TABS)) state.tab = "details";
     for (const name of ["fold", "frontier"]) state[name] = given.get(name) === "1";
-    for (const name of ["run", "with"]) if (given.has(name)) state[name] = Number(given.get(name)) || 0;
+    for (const name of ["run", "with"]) if (given.has(name)) state[name] = Math.max(0, Math.trunc(Number(given.get(name))) || 0);
     if (given.has("hide")) state.hide = given.getAll("hide").filter(Boolean);
     state.nodes = given.getAll("node");
     if (given.has("theme")) setTheme(given.get("theme"));
@@ -77,16 +77,22 @@ class Page {
     }
     pane.selected = await this.#named(pane, given.get(`at${end}`));
     pane.other = pane.selected && await this.#named(pane, given.get(`other${end}`));
-    pane.cursor = given.has(`cursor${end}`) ? Number(given.get(`cursor${end}`)) : null;
-    const cut = given.getAll(`cut${end}`);
-    if (cut.length) pane.cut = await ask("cut", pane.params({ cut }));
+    const cursor = given.has(`cursor${end}`) ? Number(given.get(`cursor${end}`)) : NaN;
+    pane.cursor = Number.isFinite(cursor) ? cursor : null;
+    const cut = given.getAll(`cut${end}`).filter((place) => pane.has(place));
+    try {
+      if (cut.length) pane.cut = await ask("cut", pane.params({ cut }));
+    } catch (error) {
+      this.fail(error);  // the link is of another run
+    }
     await pane.load();
-    if (!given.has("span")) pane.home();
+    if (given.has("span")) pane.look(pane.view.from, pane.view.span);
+    else pane.home();
     if (pane.selected && !given.has("span")) pane.reveal(pane.selected.x, pane.selected.lane);
   }
 
   async #named(pane, place) {
-    if (!place) return null;
+    if (!place || !pane.has(place)) return null;
     try {
       return pick(await ask("event", pane.params({ at: place })));
     } catch {

@@ -79,6 +79,9 @@ export class Pane {
 
   place({ node, pos }) { return `${node}@${pos}`; }
 
+  // Whether a place is of a node of this run.
+  has(place) { return this.summary.nodes.includes(place.slice(0, place.lastIndexOf("@"))); }
+
   // ---- data ---------------------------------------------------------------------------------------
 
   // Read what is shown and a margin around it, unless it is here.

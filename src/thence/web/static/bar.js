@@ -17,6 +17,12 @@ export function filters(page) {
   })));
 }
 
+// All nodes, or no boxes checked, which shows all until the first one is.
+export function checkNodes(page, checked) {
+  for (const box of by("nodes").querySelectorAll("input")) box.checked = checked;
+  return filterNodes(page);
+}
+
 function filterNodes(page) {
   const boxes = [...by("nodes").querySelectorAll("input")];
   const nodes = page.active.summary.nodes.filter((_, at) => boxes[at].checked);

@@ -123,7 +123,7 @@ function holds(surface, g, { window, colours, selected, labels }) {
     if (!labels || !g.words) continue;
     const words = found.missing[i] ? `${found.dot[i]} waits for ${found.missing[i]}` : `${found.dot[i]} waits for its turn`;
     const width = surface.measure(words);
-    const start = Math.max(box[0], g.left + 2);
+    const start = Math.max(g.left + 2, Math.min(box[0], g.width - width - 4));
     const free = (spoken.get(found.lane[i]) ?? -1e9) < start;
     if (free && Math.min(box[0] + box[2], g.width) - start > width * 0.6) {
       surface.text(start, g.across(found.lane[i]) + g.gap / 2 - 8, words, colours.holdText, "left", false, colours.back);
@@ -236,12 +236,15 @@ function names(surface, g, { window, origins, colours, labels, cursor }) {
     const width = surface.measure(words);
     if (g.down) {
       if ((ends.get(found.lane[i]) ?? -1e9) > y - 6 || width > g.gap - 2 * g.size - 8) continue;
-      surface.text(x - g.size - 4, y, words, colours.ink, "right", false, colours.back);
+      const isLeft = x - g.size - 6 - width > g.left;
+      surface.text(isLeft ? x - g.size - 4 : x + g.size + 4, y, words, colours.ink, isLeft ? "right" : "left", false, colours.back);
       ends.set(found.lane[i], y + 7);
     } else {
-      if ((ends.get(found.lane[i]) ?? -1e9) > x - width / 2 || g.gap < 30) continue;
-      surface.text(x, y - g.size - 9, words, colours.ink, "center", false, colours.back);
-      ends.set(found.lane[i], x + width / 2 + 6);
+      // Whole at the edges, too, beside its mark if need be.
+      const middle = Math.max(g.left + 3 + width / 2, Math.min(x, g.width - 3 - width / 2));
+      if ((ends.get(found.lane[i]) ?? -1e9) > middle - width / 2 || g.gap < 30) continue;
+      surface.text(middle, y - g.size - 9, words, colours.ink, "center", false, colours.back);
+      ends.set(found.lane[i], middle + width / 2 + 6);
     }
   }
 }

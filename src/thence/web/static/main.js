@@ -1,7 +1,7 @@
 // The page: what is shown, what was chosen, and a link that says both.
 
 import { ask, news } from "./api.js";
-import { filters, legend, offer } from "./bar.js";
+import { checkNodes, filters, legend, offer } from "./bar.js";
 import { by, count, el, fill } from "./dom.js";
 import { keys } from "./keys.js";
 import { Pane } from "./pane.js";
@@ -387,6 +387,8 @@ class Page {
     on("fold", "change", () => this.set("fold", by("fold").checked));
     on("frontier", "change", () => this.set("frontier", by("frontier").checked));
     on("direction", "click", () => this.turn());
+    on("allnodes", "click", () => checkNodes(this, true));
+    on("nonodes", "click", () => checkNodes(this, false));
     on("in", "click", () => this.active.zoom(0.6));
     on("out", "click", () => this.active.zoom(1 / 0.6));
     on("fit", "click", () => this.active.fit());

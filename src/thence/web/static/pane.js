@@ -193,7 +193,8 @@ export class Pane {
   look(from, span = this.view.span) {
     const [low, high] = this.extent;
     const room = Math.max(high - low, 1e-6);
-    const pad = Math.max(room * 0.02, span * 0.04);
+    // Of steps at least one: a cut with nothing inside is half a step before the first.
+    const pad = Math.max(room * 0.02, span * 0.04, this.axis === "time" ? 0 : 1);
     this.view.span = Math.min(Math.max(span, this.axis === "time" ? 20 : 6), Math.max(room + 2 * pad, 12));
     const last = high + pad - this.view.span;
     this.view.from = Math.min(Math.max(from, low - pad), Math.max(last, low - pad));

@@ -167,6 +167,8 @@ export class CanvasSurface {
 }
 
 const NS = "http://www.w3.org/2000/svg";
+// Characters that no XML document may have; names and payloads may.
+const NOT_IN_XML = /[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\u{10000}-\u{10ffff}]/gu;
 const round = (n) => Math.round(n * 10) / 10;
 
 // Takes the calls that the shapes make on a canvas, and gives the path of an SVG.
@@ -265,7 +267,7 @@ export class SvgSurface {
       "text-anchor": anchor, "dominant-baseline": "central", "font-size": 12,
       "font-weight": bold ? 600 : 400, "font-family": "system-ui, sans-serif",
       ...(halo ? { stroke: halo, "stroke-width": 3.5, "stroke-linejoin": "round", "paint-order": "stroke" } : {}) });
-    made.textContent = words;
+    made.textContent = words.replace(NOT_IN_XML, "\ufffd");
   }
 
   clip(x, y, width, height, draw) {

@@ -1,0 +1,89 @@
+"""What is drawn can be seen: in narrow windows, at edges, and in files that others open."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+from xml.etree import ElementTree
+
+import pytest
+
+from tests.trace.faults import info, records
+from tests.web.traces import renamed, renamed_run, served, until, write
+from thence.trace.record import record_to_json
+
+Visit = Callable[..., Any]
+TWO = records(a="send a:1; deliver b:1; end", b="deliver a:1; send b:1 < a:1; end")
+BOXES = """names => names.flatMap(name => [...document.querySelectorAll(name)].map(one => {
+  const {top, bottom} = one.getBoundingClientRect();
+  return [top, bottom];
+}))"""
+
+
+@pytest.mark.parametrize("runs", [1, 2])
+@pytest.mark.parametrize("size", [(800, 600), (500, 700), (1200, 700)])
+def test_everything_is_inside_the_window_and_nothing_covers_another(
+    visit: Visit, tmp_path: Path, size: tuple[int, int], runs: int
+):
+    for name in ("one", "two"):
+        write(tmp_path / name, renamed_run(TWO, name), info("a", "b", run=name, stability=False))
+    width, height = size
+    with served(tmp_path) as (address, _):
+        page = visit(
+            address + ("#with=1" if runs == 2 else ""),
+            viewport={"width": width, "height": height},
+        )
+        assert page.locator("canvas").count() == runs
+        side = ["#side"] if width <= 800 else []
+        order = ["#bar", "canvas", *side, "#legend"]
+        boxes = page.evaluate(BOXES, order)
+        assert boxes[0][0] >= 0
+        assert boxes[-1][1] <= height
+        for (_, bottom), (top, _) in pairwise(boxes):
+            assert bottom <= top + 0.5
+        for top, bottom in boxes[1:-1]:
+            assert bottom - top >= 60
+
+
+def test_a_cut_with_nothing_inside_can_be_taken_hold_of(visit: Visit, tmp_path: Path):
+    with served(write(tmp_path, TWO, info("a", "b", stability=False))) as (address, _):
+        page = visit(f"{address}#cut=a@-1&cut=b@-1&tab=state")
+        page.wait_for_selector("#cutstate")
+        points = page.evaluate(
+            """async () => {
+              const {cutPoint} = await import('./static/draw.js');
+              const pane = thence.active, g = pane.geometry;
+              return pane.cut.cut.map(place => cutPoint(g, place, pane.scene())[0] - g.left);
+            }"""
+        )
+        assert all(x > 5 for x in points)
+
+
+def test_one_node_of_many_is_chosen_with_two_clicks(visit: Visit, tmp_path: Path):
+    names = [f"n{number}" for number in range(12)]
+    made = records(**{name: f"send {name}:1" for name in names})
+    with served(write(tmp_path, made, info(*names, complete=False))) as (address, _):
+        page = visit(address)
+        page.click("#filters summary")
+        page.click("#nonodes")
+        assert page.evaluate("thence.active.lanes.length") == 12
+        page.locator("#nodes label", has_text="n7").click()
+        until(page, "thence.active.lanes.length === 1 && thence.active.window.marks.x.length === 1")
+        page.click("#allnodes")
+        until(page, "thence.active.window.marks.x.length === 12")
+
+
+def test_a_picture_is_a_document_whatever_the_names_are(visit: Visit, tmp_path: Path):
+    made = [renamed(record, "<b>&\x00\x0b\ufffe") for record in TWO]
+    members = sorted({record.node for record in made})
+    about = info(*members, stability=False)
+    lines = b"".join(record_to_json(record) + b"\n" for record in made)
+    (write(tmp_path, [], about) / "all-000000.jsonl").write_bytes(lines)
+    with served(tmp_path) as (address, _):
+        page = visit(address)
+        until(page, "thence.active.window")
+        root = ElementTree.fromstring(page.evaluate("thence.active.svg()").encode())
+        texts = {text.text for text in root.iter("{http://www.w3.org/2000/svg}text")}
+        assert any("<b>&\ufffd\ufffd\ufffda" in (text or "") for text in texts)

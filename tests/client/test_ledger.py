@@ -13,8 +13,8 @@ from thence.client import entries
 from thence.client.driver import Driver
 from thence.client.events import Delivered, Stable
 from thence.engine.base import EngineOptions
-from thence.errors import JournalError, LocalProtocolError, WireError
-from thence.journal.memory import Fault, MemoryDisk
+from thence.errors import JournalError, LimitError, LocalProtocolError, WireError
+from thence.journal.memory import Fault, MemoryDisk, MemoryJournal
 from thence.message import Chain, Message
 from thence.wire import codec, talk
 
@@ -362,3 +362,27 @@ def test_a_duplicate_costs_the_same_however_much_waits(monkeypatch: pytest.Monke
     held = (flow.held, flow.held_bytes)
     receive(driver, 4, theirs(1), Chain(1, 3, [b"three", b"four"]))
     assert (flow.have, flow.held, flow.held_bytes) == (6, *held)
+
+
+def test_without_a_record_that_did_not_fit_nothing_is_committed(
+    disk: MemoryDisk, monkeypatch: pytest.MonkeyPatch
+):
+    driver = opened(driver_of(disk=disk))
+    driver.broadcast(b"before", 0.0)
+    driver.commit(0.0)
+    count = len(disk.records)
+    append = MemoryJournal.append
+
+    def small(self: MemoryJournal, record: bytes) -> None:
+        if len(record) > 1000:
+            raise LimitError("a commit holds at most 1000 bytes")
+        append(self, record)
+
+    monkeypatch.setattr(MemoryJournal, "append", small)
+    driver.broadcast(b"fits", 0.0)
+    with pytest.raises(JournalError, match="at most 1000 bytes"):
+        driver.broadcast(bytes(2000), 0.0)
+    with pytest.raises(JournalError, match="at most 1000 bytes"):
+        driver.commit(0.0)
+    assert driver.frames(1, 0, False, 0.0) == []
+    assert len(disk.records) == count

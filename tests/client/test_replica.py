@@ -9,19 +9,22 @@ from typing import Any
 
 import pytest
 
+import thence.client.ledger
 import thence.client.replica
+import thence.journal.sqlite
 from tests.client.meshes import QUICK, mesh, run
 from tests.seeds import seeds
 from thence import Group
 from thence.client.replica import Replica
-from thence.crdt.children import REGISTER
+from thence.crdt.children import REGISTER, UPDATE
 from thence.crdt.keyspace import Keyspace
+from thence.crdt.map_uw import MapUw
 from thence.crdt.register_counter import DEL, INC, SET, RegisterCounter
 from thence.crdt.sequence import INSERT, Sequence
 from thence.crdt.set_aw import ADD, SetAw
 from thence.errors import LimitError, LocalProtocolError
 
-SETS, LISTS = SetAw.CODE, Sequence.CODE
+SETS, LISTS, HASHES = SetAw.CODE, Sequence.CODE, MapUw.CODE
 
 
 def replicas(groups: list[Group]) -> list[Replica]:
@@ -323,5 +326,58 @@ def test_what_has_to_stay_whole_and_is_too_large_becomes_another_batch(
             await settled(members)
             assert len(b.keyspace) == 20
             assert 3 <= a.counts["sent"] <= 5
+
+    run(main())
+
+
+def test_keys_count_and_what_is_overwritten_does_not(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(thence.client.replica, "BATCH_BYTES_SOON", 10_000)
+
+    async def main() -> None:
+        async with mesh("ab") as groups:
+            a, b = members = replicas(groups)
+            for number in range(40):
+                a.update(b"k" * 1000, HASHES, (UPDATE, b"%d" % number, REGISTER, (SET, b"v")))
+            await settled(members)
+            assert 4 <= a.counts["sent"] <= 6
+            for _ in range(40):
+                a.update(b"x", REGISTER, (SET, bytes(1000)))
+            nested = (UPDATE, b"f", HASHES, (UPDATE, b"g", REGISTER, (SET, bytes(11_000))))
+            await settled(members)
+            assert a.counts["sent"] <= 7
+            sent = a.counts["sent"]
+            a.update(b"m", HASHES, nested)
+            assert a.counts["sent"] == sent + 1
+            await settled(members)
+            assert state(a) == state(b)
+
+    run(main())
+
+
+@pytest.mark.parametrize("is_whole", [False, True])
+def test_a_turn_may_write_more_than_one_commit_of_the_journal_takes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_whole: bool
+):
+    monkeypatch.setattr(thence.client.replica, "BATCH_BYTES_SOON", 2_000)
+    monkeypatch.setattr(thence.client.replica, "BATCH_BYTES_MAX", 10_000)
+    monkeypatch.setattr(thence.client.ledger, "COMMIT_BYTES_SOON", 10_000)
+    monkeypatch.setattr(thence.journal.sqlite, "STAGED_BYTES_MAX", 30_000)
+
+    async def main() -> None:
+        group, replica = await opened("a", tmp_path, {})
+        if is_whole:
+            replica.begin_whole()
+        for number in range(200):
+            replica.update(b"%d" % number, REGISTER, (SET, bytes(1000)))
+        if is_whole:
+            replica.end_whole()
+        await group.synced()
+        assert (replica.failure, replica.is_written) == ("", True)
+        before = state(replica)
+        await crash(group)
+        group, replica = await opened("a", tmp_path, {})
+        assert state(replica) == before
+        assert len(before) == 200
+        await group.aclose()
 
     run(main())

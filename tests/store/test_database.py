@@ -169,3 +169,23 @@ def test_without_a_group_writes_are_refused_and_nothing_else():
             assert await client.get("k") == "w"
 
     run(main())
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        ["MSET", *(word for at in range(20) for word in (f"m{at}", "x" * 500_000))],
+        ["COPY", "large", "small"],
+    ],
+    ids=lambda command: command[0],
+)
+def test_what_one_command_does_is_one_batch_however_large_it_is(command: list[str]):
+    async def main() -> None:
+        async with world("a") as made:
+            replica, client = made.stores["a"].replica, made.clients["a"]
+            await client.hset("large", mapping={str(at): "x" * 100_000 for at in range(30)})
+            before = replica.counts["sent"]
+            await client.execute_command(*command)
+            assert replica.counts["sent"] == before + 1
+
+    run(main())

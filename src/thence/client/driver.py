@@ -364,6 +364,12 @@ class Driver(Application):
         if trace is not None and full:
             trace.log.seal(position)
 
+    def commit_large(self, now: float) -> None:
+        """The same before the turn ends, if that is a lot already; no message, and nothing of the
+        application's state, may be half done."""
+        if self._ledger is not None and self._ledger.is_large:
+            self.commit(now)
+
     @property
     def _is_settled(self) -> bool:
         """Whether the state of the application, if it is kept, is what the journal will say."""

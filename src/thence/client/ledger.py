@@ -56,12 +56,16 @@ from thence.engine.streams import STREAM_BASE
 from thence.engine.tag import Tag
 from thence.engine.tagged import Tagged
 from thence.engine.tagger import Tagger
+from thence.errors import JournalError, LimitError
 from thence.journal.base import Journal
 from thence.message import Message, StreamDot
 from thence.wire.membership import View
 
 CHECKPOINT_BYTES: Final = 1 << 24
 """Records may grow to this size before a checkpoint is made, unless somebody says otherwise."""
+COMMIT_BYTES_SOON: Final = 1 << 26
+"""Of records: with more, they are better written down before the turn ends; a journal does not take
+any number of bytes in one commit."""
 CHECKPOINT_FACTOR: Final = 2
 """Records may grow to this multiple of the last checkpoint before the next one is made."""
 
@@ -86,6 +90,9 @@ class Ledger:
         self._changes = 0  # ... and how many changes of the next one
         self._events: list[int | StreamDot] = []
         self._dirty = False
+        self._staged_bytes = 0
+        self._broken = ""
+        """Why a record is missing that was to be staged: no commit may say that all is there."""
         self.life = 0
         """When this incarnation of the node began, in microseconds."""
         self.shelf: Shelf | None = None
@@ -145,12 +152,18 @@ class Ledger:
         """Whether there is something to commit."""
         return self._dirty or bool(self._events)
 
+    @property
+    def is_large(self) -> bool:
+        """Whether so much is staged that it should not wait for the end of the turn."""
+        return self._staged_bytes >= COMMIT_BYTES_SOON
+
     def commit(self, position: int) -> None:
         """Write everything down; ``position`` is how long the trace is."""
         self._write_events()
         self._append(Mark(position))
         self._journal.commit()
         self._dirty = False
+        self._staged_bytes = 0
 
     @property
     def log_bytes(self) -> int:
@@ -189,6 +202,7 @@ class Ledger:
         if self.shelf is not None:
             self.shelf.settled()
         self._dirty = False
+        self._staged_bytes = 0
         if self._checkpoint_bytes:  # 0: at every commit, which tests want
             self._due_bytes = max(self._checkpoint_bytes, CHECKPOINT_FACTOR * len(made))
 
@@ -198,7 +212,15 @@ class Ledger:
 
     def _append(self, entry: Entry) -> None:
         self._dirty = True  # first: if it fails, the next commit must fail too
-        self._journal.append(encode(entry))
+        if self._broken:
+            raise JournalError(self._broken)
+        encoded = encode(entry)
+        try:
+            self._journal.append(encoded)
+        except LimitError as error:
+            self._broken = str(error)
+            raise JournalError(self._broken) from error
+        self._staged_bytes += len(encoded)
 
     def _write_events(self) -> None:
         if self._events:

@@ -27,6 +27,7 @@ from thence.client.replica_snapshot import META_KEY, Meta, Rows, meta_of, rows_o
 from thence.client.replica_stamps import Placeholders, TagStamp
 from thence.crdt import batch
 from thence.crdt.base import Element, Op, Stamp
+from thence.crdt.batch import OP_BYTES
 from thence.crdt.children import REGISTER, UNREMOVABLE, class_of
 from thence.crdt.keyspace import CLEAR, KEYS, PUBLISH, REMOVE, Keyspace, Watch
 from thence.crdt.register_counter import SET
@@ -38,8 +39,6 @@ BATCH_BYTES_SOON: Final = 1 << 20
 """A batch of about this size is sent before the turn ends, unless it has to stay whole."""
 BATCH_BYTES_MAX: Final = 128 * 1024 * 1024
 """Of one operation, and of a batch that has to stay whole: what exceeds it begins another one."""
-OP_BYTES: Final = 16
-"""What an operation counts for besides its texts."""
 _REMOVE_OP: Final = (REMOVE,)
 _CLEAR_OP: Final = (CLEAR,)
 
@@ -76,6 +75,8 @@ class Replica:
         self._whole = 0
         self._is_solo = False
         self._is_written = True
+        self.splits = True
+        """Large batches are sent before the turn ends; False: that is for ``send_large``."""
         self._hearers: list[Hear] = []
         self._watchers: list[Watch] = []
         self.followers: Final = Followers()  # told all that is done to single objects
@@ -145,7 +146,7 @@ class Replica:
     def update(self, key: Element, code: int, op: Op) -> None:
         """Carry out an operation whose shape is right; the others get it at the end of the turn.
         LimitError if it is too large to be sent."""
-        size = _size_of(op)
+        size = batch.size_of(op)
         if size > BATCH_BYTES_MAX:
             raise LimitError(f"an operation has at most {BATCH_BYTES_MAX} bytes")
         stamp = self._open or self._begin_batch()
@@ -161,12 +162,14 @@ class Replica:
         if at is not None:
             merged = class_of(code).merge(items[at], op)
             if merged is not None:
+                if merged is op:  # in the place of the other
+                    size -= batch.size_of(items[at])
                 items[at] = merged
                 self._grow(size)
                 return
         items += (key, code, op)
         last[place] = len(items) - 1
-        self._grow(size)
+        self._grow(size + batch.size_of((key,)) + OP_BYTES)
 
     def remove(self, key: Element) -> None:
         """Undo what is there under a key."""
@@ -186,14 +189,14 @@ class Replica:
             self.followers.tell(key, KEYS, op, stamp)
         self._items += (key, KEYS, op)
         self._last.clear()  # nothing is merged with what was before
-        self._grow(0)
+        self._grow(batch.size_of((key,)) + OP_BYTES)
 
     def publish(self, channel: bytes, message: bytes) -> None:
         """Tell the hearers of all members, this one included, in causal order."""
         if self._open is None:
             self._begin_batch()
         self._items += (channel, KEYS, (PUBLISH, message))
-        self._grow(len(channel) + len(message))
+        self._grow(len(channel) + len(message) + OP_BYTES)
         self._hear(channel, message)
 
     def hear(self, hearer: Hear) -> None:
@@ -224,7 +227,12 @@ class Replica:
         return stamp
 
     def _grow(self, size: int) -> None:
-        self._size += OP_BYTES + size
+        self._size += size
+        if self._size >= BATCH_BYTES_MAX or self.splits:
+            self.send_large()
+
+    def send_large(self) -> None:
+        """Send a batch that is large by now, unless it has to stay whole and is not too large."""
         if self._size >= BATCH_BYTES_SOON and (not self._whole or self._size >= BATCH_BYTES_MAX):
             self._send_batch()
 
@@ -247,6 +255,10 @@ class Replica:
             stamp.seq = tag.seq
             self._stamps[tag.packed] = stamp
             self.counts["sent"] += 1
+            try:
+                self._driver.commit_large(self._runtime.now)
+            except ThenceError as error:
+                self.failure = self.failure or str(error)
 
     def _send(self, payloads: Sequence[bytes]) -> Any:
         """The tag of the last of these messages; None if they cannot be sent."""
@@ -485,15 +497,3 @@ class Replica:
 
 def _nothing(node: str, seq: int) -> None:
     """There are no tags yet."""
-
-
-def _size_of(op: Op) -> int:
-    """About how many bytes the texts of an operation have."""
-    size = 0
-    for each in op:
-        kind = type(each)
-        if kind is bytes or kind is str:
-            size += len(each)
-        elif kind is list or kind is tuple:
-            size += sum([OP_BYTES + len(x) for x in each if isinstance(x, bytes | str | list)])
-    return size

@@ -35,6 +35,8 @@ PIECE: Final = 2
 ASK: Final = 3
 PIECES_MAX: Final = 18
 """Of one batch: a limit on what a peer can make others keep.  Senders stay far below it."""
+OP_BYTES: Final = 16
+"""What an operation counts for besides its texts."""
 
 _encode: Final = msgspec.msgpack.Encoder().encode
 _decode: Final = msgspec.msgpack.Decoder().decode
@@ -139,3 +141,14 @@ def fault_in(key: Any, code: Any, op: Any) -> str:
     except KeyError:
         return f"no type has the number {code}"
     return kind.check(op)
+
+
+def size_of(op: Sequence[Any]) -> int:
+    """About how many bytes the texts of an operation have."""
+    size = 0
+    for each in op:
+        if isinstance(each, (bytes, str)):
+            size += len(each)
+        elif isinstance(each, (list, tuple)):
+            size += OP_BYTES * len(each) + size_of(each)
+    return size

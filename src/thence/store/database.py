@@ -81,6 +81,7 @@ class Database:
         self._group = group
         self._runtime = group.runtime
         if not self._is_open:
+            replica.splits = False  # a command is a batch, or is within one
             replica.keyspace.on_expiry = self._expires
             replica.each_turn(self._end_of_turn)
             replica.on_event = self._event
@@ -230,8 +231,11 @@ class Database:
         return self.replica.failure or self._absence
 
     def has_room(self) -> bool:
-        """Whether the group takes another write; what joins a batch that is begun is taken."""
-        found: bool = not self.replica.is_settled or self._group.has_room
+        """Whether the group takes another write; what joins a batch that is begun is taken.
+        Asked before every command that writes: so no command is in two batches."""
+        replica = self.replica
+        replica.send_large()
+        found: bool = not replica.is_settled or self._group.has_room
         return found
 
     async def until_room(self) -> None:

@@ -100,6 +100,29 @@ def test_who_waits_for_room_is_told_when_there_never_will_be_any():
     run(main())
 
 
+def test_who_waits_for_room_goes_on_when_the_others_are_back():
+    async def main() -> None:
+        async with world("ab", flow=FlowConfig(outbox_messages_max=20)) as made:
+            await made.cut()
+            database = made.stores["a"].database
+
+            async def fill(number: int) -> None:
+                async with client_of(made.stores["a"]) as client:
+                    for _ in range(30):
+                        await client.incr(f"n{number}")
+
+            filling = [asyncio.create_task(fill(number)) for number in range(3)]
+            await until(lambda: not database.has_room())
+            await asyncio.sleep(0.02)
+            await made.heal()
+            async with asyncio.timeout(5):
+                await asyncio.gather(*filling)
+            await made.synced()
+            assert await made.do("b", "MGET n0 n1 n2") == ["30", "30", "30"]
+
+    run(main())
+
+
 def test_waiting_for_others_sends_nothing_when_there_is_no_room():
     async def main() -> None:
         async with world("ab", flow=FlowConfig(outbox_messages_max=20)) as made:

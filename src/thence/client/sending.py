@@ -187,11 +187,16 @@ class Sending:
         if self.failed:
             raise JournalError(self.failed)
 
-    def _no_room(self) -> None:
-        behind = tuple(self.exchange.behind())
+    def await_room(self) -> None:
+        """Somebody has to wait until there is room: tell him then (``on_room``)."""
         if not self._blocked:
             self._blocked = True
+            behind = tuple(self.exchange.behind())
             self._notices["blocked"] = lambda number: Blocked(self, number, behind)
+
+    def _no_room(self) -> None:
+        self.await_room()
+        behind = self.exchange.behind()
         raise Full(
             f"{self._outbox.waiting} messages are not acknowledged and {self.unstable} not "
             f"stable; {', '.join(behind) or 'nobody'} has acknowledged least"

@@ -28,8 +28,14 @@ class Waiting:
         self._closed = False
 
     async def until_room(self) -> None:
-        """After ``Full``: until it is worth another try."""
+        """Until it is worth a try, or another one after ``Full``."""
         self._driver.require_member()
+        if self._closing:
+            raise self._closed_error()
+        if self._driver.has_room:
+            return
+        self._driver.await_room()
+        self._runtime.turn()
         waiter = self._runtime.loop.create_future()
         self._room.append(waiter)
         await waiter

@@ -90,7 +90,7 @@ def test_a_newcomer_takes_over_the_data():
     run(main())
 
 
-def test_an_evicted_node_refuses_writes_until_it_has_joined_again():
+def test_an_evicted_node_refuses_clients_until_it_has_joined_again():
     async def main() -> None:
         async with (
             elastic("a") as a, elastic("b", join="mem://a") as b, elastic("c", join="mem://a") as c,
@@ -103,6 +103,8 @@ def test_an_evicted_node_refuses_writes_until_it_has_joined_again():
             await until(lambda: c.group.is_out)
             with pytest.raises(ResponseError, match="c was evicted from the group"):
                 await client.set("k", "lost")
+            with pytest.raises(ResponseError, match="c was evicted from the group"):
+                await client.get("k")
             await other.set("k", "2")
             await c.rejoin()
             assert await client.execute_command("CAUSAL.WAIT", token, 5000) == 1

@@ -176,6 +176,7 @@ class LoggedTag:
         self.packed = packed
         self.seq = past.dots[packed][1]
         self.payload = payload
+        self.aside = None
 
 
 class Replay:

@@ -77,7 +77,7 @@ FAULTS: dict[str, bytes] = {
     "no JSON": b"nonsense",
     "no object": b"[1, 2]",
     "a line that breaks off": HEAD,
-    "a line of more than 16 MB": HEAD + b'"x":"' + b"x" * (1 << 24) + b'"}',
+    "a line of more than 32 MB": HEAD + b'"x":"' + b"x" * (1 << 25) + b'"}',
 }
 ONLY_HERE: dict[str, bytes] = {
     # What a checker need not keep: names of folders, and the values of fields of others.

@@ -24,7 +24,7 @@ from thence.crdt.sequence import INSERT, Sequence
 from thence.crdt.set_aw import ADD, SetAw
 from thence.errors import LimitError, LocalProtocolError
 
-SETS, LISTS, HASHES = SetAw.CODE, Sequence.CODE, MapUw.CODE
+SETS, LISTS, MAPS = SetAw.CODE, Sequence.CODE, MapUw.CODE
 
 
 def replicas(groups: list[Group]) -> list[Replica]:
@@ -337,16 +337,16 @@ def test_keys_count_and_what_is_overwritten_does_not(monkeypatch: pytest.MonkeyP
         async with mesh("ab") as groups:
             a, b = members = replicas(groups)
             for number in range(40):
-                a.update(b"k" * 1000, HASHES, (UPDATE, b"%d" % number, REGISTER, (SET, b"v")))
+                a.update(b"k" * 1000, MAPS, (UPDATE, b"%d" % number, REGISTER, (SET, b"v")))
             await settled(members)
             assert 4 <= a.counts["sent"] <= 6
             for _ in range(40):
                 a.update(b"x", REGISTER, (SET, bytes(1000)))
-            nested = (UPDATE, b"f", HASHES, (UPDATE, b"g", REGISTER, (SET, bytes(11_000))))
+            nested = (UPDATE, b"f", MAPS, (UPDATE, b"g", REGISTER, (SET, bytes(11_000))))
             await settled(members)
             assert a.counts["sent"] <= 7
             sent = a.counts["sent"]
-            a.update(b"m", HASHES, nested)
+            a.update(b"m", MAPS, nested)
             assert a.counts["sent"] == sent + 1
             await settled(members)
             assert state(a) == state(b)
@@ -379,5 +379,30 @@ def test_a_turn_may_write_more_than_one_commit_of_the_journal_takes(
         assert state(replica) == before
         assert len(before) == 200
         await group.aclose()
+
+    run(main())
+
+
+@pytest.mark.parametrize(
+    ("code", "op"),
+    [
+        (MAPS, (UPDATE, "f", MAPS, (UPDATE, "g", REGISTER, (SET, bytes(5001))))),
+        (LISTS, (INSERT, 0, [2**62] * 1000)),
+        (SETS, (ADD, *[2**62 + number for number in range(1000)])),
+        (LISTS, (INSERT, 0, "\U0001f600" * 1500)),
+    ],
+)
+def test_an_operation_that_is_too_large_is_refused_wherever_its_bytes_are(
+    monkeypatch: pytest.MonkeyPatch, code: int, op: Any
+):
+    monkeypatch.setattr(thence.client.replica, "BATCH_BYTES_MAX", 5000)
+
+    async def main() -> None:
+        async with mesh("ab") as groups:
+            a, b = members = replicas(groups)
+            with pytest.raises(LimitError, match="at most 5000"):
+                a.update(b"x", code, op)
+            await settled(members)
+            assert state(a) == state(b) == {}
 
     run(main())

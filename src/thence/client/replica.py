@@ -27,7 +27,6 @@ from thence.client.replica_snapshot import META_KEY, Meta, Rows, meta_of, rows_o
 from thence.client.replica_stamps import Placeholders, TagStamp
 from thence.crdt import batch
 from thence.crdt.base import Element, Op, Stamp
-from thence.crdt.batch import OP_BYTES
 from thence.crdt.children import REGISTER, UNREMOVABLE, class_of
 from thence.crdt.keyspace import CLEAR, KEYS, PUBLISH, REMOVE, Keyspace, Watch
 from thence.crdt.register_counter import SET
@@ -146,7 +145,7 @@ class Replica:
     def update(self, key: Element, code: int, op: Op) -> None:
         """Carry out an operation whose shape is right; the others get it at the end of the turn.
         LimitError if it is too large to be sent."""
-        size = batch.size_of(op)
+        size = batch.size_of(key, op)
         if size > BATCH_BYTES_MAX:
             raise LimitError(f"an operation has at most {BATCH_BYTES_MAX} bytes")
         stamp = self._open or self._begin_batch()
@@ -162,14 +161,14 @@ class Replica:
         if at is not None:
             merged = class_of(code).merge(items[at], op)
             if merged is not None:
-                if merged is op:  # in the place of the other
-                    size -= batch.size_of(items[at])
+                # In the place of the other, or one with it: the key is there already.
+                size -= batch.size_of(key, items[at] if merged is op else ())
                 items[at] = merged
                 self._grow(size)
                 return
         items += (key, code, op)
         last[place] = len(items) - 1
-        self._grow(size + batch.size_of((key,)) + OP_BYTES)
+        self._grow(size)
 
     def remove(self, key: Element) -> None:
         """Undo what is there under a key."""
@@ -189,14 +188,14 @@ class Replica:
             self.followers.tell(key, KEYS, op, stamp)
         self._items += (key, KEYS, op)
         self._last.clear()  # nothing is merged with what was before
-        self._grow(batch.size_of((key,)) + OP_BYTES)
+        self._grow(batch.size_of(key, op))
 
     def publish(self, channel: bytes, message: bytes) -> None:
         """Tell the hearers of all members, this one included, in causal order."""
         if self._open is None:
             self._begin_batch()
         self._items += (channel, KEYS, (PUBLISH, message))
-        self._grow(len(channel) + len(message) + OP_BYTES)
+        self._grow(batch.size_of(channel, (PUBLISH, message)))
         self._hear(channel, message)
 
     def hear(self, hearer: Hear) -> None:

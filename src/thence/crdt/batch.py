@@ -22,7 +22,7 @@ from typing import Any, Final
 
 import msgspec
 
-from thence.crdt.base import INTEGER_MAX
+from thence.crdt.base import INTEGER_MAX, Element
 from thence.crdt.children import REGISTER, class_of
 from thence.crdt.keyspace import KEYS, check_keys
 from thence.crdt.payload import Batch as Batch  # noqa: PLC0414, for others
@@ -35,12 +35,51 @@ PIECE: Final = 2
 ASK: Final = 3
 PIECES_MAX: Final = 18
 """Of one batch: a limit on what a peer can make others keep.  Senders stay far below it."""
-OP_BYTES: Final = 16
-"""What an operation counts for besides its texts."""
+
+ITEM_BYTES: Final = 9
+"""What anything counts for besides the bytes of a text: the most that MessagePack needs."""
 
 _encode: Final = msgspec.msgpack.Encoder().encode
 _decode: Final = msgspec.msgpack.Decoder().decode
 ASKING: Final[bytes] = _encode([ASK])
+
+
+def size_of(key: Element, op: Sequence[Any]) -> int:
+    """How many bytes an operation has in a batch, or some more: whoever keeps within a limit by it
+    does not exceed that."""
+    size = _text_bytes(key) + ITEM_BYTES * (len(op) + 3)
+    for each in op:
+        kind = type(each)
+        if kind is bytes:
+            size += len(each)
+        elif kind is str:
+            size += _text_bytes(each)
+        elif kind is tuple or kind is list:
+            size += _nested_bytes(each)
+    return size
+
+
+def _nested_bytes(nested: Sequence[Any]) -> int:
+    size = 0
+    waiting = [nested]
+    while waiting:
+        parts = waiting.pop()
+        size += ITEM_BYTES * len(parts)
+        for each in parts:
+            if isinstance(each, (tuple, list)):
+                waiting.append(each)
+            else:
+                size += _text_bytes(each)
+    return size
+
+
+def _text_bytes(value: Any) -> int:
+    """What is more than ``ITEM_BYTES`` of a text, bytes or number."""
+    if isinstance(value, bytes):
+        return len(value)
+    if isinstance(value, str):
+        return len(value) if value.isascii() else len(value.encode())
+    return 0
 
 
 def encode(clock_ms: int, items: Sequence[Any], bytes_max: int) -> list[bytes]:
@@ -141,14 +180,3 @@ def fault_in(key: Any, code: Any, op: Any) -> str:
     except KeyError:
         return f"no type has the number {code}"
     return kind.check(op)
-
-
-def size_of(op: Sequence[Any]) -> int:
-    """About how many bytes the texts of an operation have."""
-    size = 0
-    for each in op:
-        if isinstance(each, (bytes, str)):
-            size += len(each)
-        elif isinstance(each, (list, tuple)):
-            size += OP_BYTES * len(each) + size_of(each)
-    return size

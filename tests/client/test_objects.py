@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import copy
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ import thence.crdt
 from tests.client.meshes import QUICK, mesh, run
 from thence import Full, Group
 from thence.client.objects import Objects, bind
+from thence.crdt.base import Crdt
 from thence.crdt.retained import Cut
 from thence.errors import LocalProtocolError
 
@@ -176,3 +178,93 @@ def test_a_bounded_counter_is_guarded_at_each_member():
             await until(lambda: here.value() == there.value() == 0)
 
     run(main())
+
+
+def test_a_group_is_bound_once():
+    async def main() -> None:
+        async with mesh("ab") as groups:
+            a, b = bind(groups[0]), bind(groups[1])
+            with pytest.raises(LocalProtocolError, match="bind it once"):
+                bind(groups[0])
+            b.open("s", "set_aw").add(1)
+            await until(lambda: a.open("s", "set_aw").value() == {1})
+
+    run(main())
+
+
+def test_what_is_awaited_in_a_batch_makes_nobody_differ():
+    async def main() -> None:
+        async with mesh("ab") as groups:
+            a, b = bind(groups[0]), bind(groups[1])
+            here, there = a.open("s", "set_aw"), b.open("s", "set_aw")
+            there.add(0)
+            await until(lambda: here.is_stable and here.value() == {0})
+
+            async def awaiting() -> None:
+                with a.batch():
+                    here.add(0, 1)
+                    there.remove(0)  # at the same time
+                    there.add(5)
+                    await until(lambda: 5 in here.value())
+                    here.add(2)
+                    here.remove(5)
+
+            with pytest.raises(LocalProtocolError, match="sent in parts"):
+                await awaiting()
+            await until(lambda: here.value() == there.value() == {0, 1, 2})
+            assert a.replica.failure == b.replica.failure == ""
+
+    run(main())
+
+
+def test_a_callback_that_raises_leaves_the_node_alone():
+    async def main() -> None:
+        async with mesh("ab") as groups:
+            a, b = bind(groups[0]), bind(groups[1])
+            here, there = a.open("s", "set_aw"), b.open("s", "set_aw")
+            raised: list[Any] = []
+            told: list[Any] = []
+            asyncio.get_running_loop().set_exception_handler(
+                lambda loop, context: raised.append(context["exception"])
+            )
+            there.objects.on_change(there, lambda each: 1 // 0)
+            there.objects.on_change(there, told.append)
+            here.add(1)
+            await until(lambda: there.value() == {1})
+            there.add(2)
+            await until(lambda: here.value() == {1, 2})
+            assert told
+            assert {type(error) for error in raised} == {ZeroDivisionError}
+
+    run(main())
+
+
+def test_objects_without_a_group_say_so():
+    async def main() -> None:
+        objects = Objects()
+        cart = objects.open("cart", "set_aw")
+        assert cart.value() == set()
+        for call in (lambda: cart.add(1), lambda: objects.remove("cart")):
+            with pytest.raises(LocalProtocolError, match="no group"):
+                call()
+        with pytest.raises(LocalProtocolError, match="no group"), objects.batch():
+            pass
+        async with mesh("ab") as groups:
+            objects.attach(groups[0])
+            cart.add(1)
+        assert cart.value() == {1}
+        with pytest.raises(LocalProtocolError, match="is closed"):
+            cart.add(2)
+
+    run(main())
+
+
+@pytest.mark.parametrize("kind", [3, int, None, Crdt])
+def test_what_is_no_data_type_is_told(kind: Any):
+    with pytest.raises(LocalProtocolError, match="no data type is named"):
+        Objects().open("x", kind)
+
+
+def test_a_handle_can_be_copied():
+    cart = Objects().open("cart", "set_aw")
+    assert copy.copy(cart).value() == set()

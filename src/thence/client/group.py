@@ -174,6 +174,11 @@ class Group(Waiting, Membership):
         return self._driver.is_journaled
 
     @property
+    def has_callbacks(self) -> bool:
+        """Whether events are handed to callbacks, so that nobody else gets them."""
+        return self._calls.any()
+
+    @property
     def has_room(self) -> bool:
         """Whether a broadcast would be taken now."""
         return self._driver.has_room and not self._closing
@@ -208,7 +213,7 @@ class Group(Waiting, Membership):
 
     async def _send(self, payload: bytes, how: dict[str, Any]) -> Any:
         while True:
-            self._must_be_open()
+            self.must_be_open()
             try:
                 tag = self._driver.broadcast(payload, self._runtime.now, **how)
                 break
@@ -232,7 +237,7 @@ class Group(Waiting, Membership):
         """The same without waiting: ``Full`` if it would have to.  It is written down at the end of
         this turn of the loop (``synced``)."""
         if self._closing:
-            self._must_be_open()
+            self.must_be_open()
         runtime = self._runtime
         if after is None and ordered and not stream:
             tag = self._driver.broadcast(payload, runtime.now)
@@ -249,7 +254,7 @@ class Group(Waiting, Membership):
         """
         tags: list[Any] = []
         while len(tags) < len(payloads):
-            self._must_be_open()
+            self.must_be_open()
             try:
                 some = payloads[len(tags) : len(tags) + BURST_MESSAGES_MAX]
                 tags += self._driver.broadcast_many(some, self._runtime.now)
@@ -266,7 +271,7 @@ class Group(Waiting, Membership):
         ``Full`` if there was none.  ``overdraw``: all of them, for one who asked ``has_room``
         before he let in what they say."""
         if self._closing:
-            self._must_be_open()
+            self.must_be_open()
         tags = self._driver.broadcast_many(payloads, self._runtime.now, overdraw)
         self._runtime.turn()
         return tags
@@ -437,7 +442,8 @@ class Group(Waiting, Membership):
 
     # ---- inside ----------------------------------------------------------------------------------
 
-    def _must_be_open(self) -> None:
+    def must_be_open(self) -> None:
+        """An error if it is closed, or about to be."""
         if self._closing:
             raise self._closed_error()
 

@@ -11,6 +11,7 @@ done here in the same turn of the event loop.
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -42,6 +43,8 @@ class Handle:
         self._retaining = retaining
 
     def __getattr__(self, name: str) -> Callable[..., None]:
+        if name.startswith("_"):  # asked by copy and pickle, of a handle that is not made yet
+            raise AttributeError(name)
         kind: type[Crdt] = self.__dict__["kind"]
         if name not in kind.OPS:
             raise AttributeError(f"{kind.NAME} has no {name!r}: it has {', '.join(kind.OPS)}")
@@ -126,13 +129,10 @@ class Objects:
 
         ``retain``: keep, in this process, all that is done to it, for ``clone``, ``undo`` and
         ``redo``; open it so before anything is."""
-        if isinstance(kind, str):
-            found = CRDTS.get(kind)
-            if found is None:
-                raise LocalProtocolError(
-                    f"no data type is named {kind}: there are {', '.join(CRDTS)}"
-                )
-            kind = found
+        found = CRDTS.get(kind) if isinstance(kind, str) else kind
+        if not (isinstance(found, type) and issubclass(found, Crdt)) or found is Crdt:
+            raise LocalProtocolError(f"no data type is named {kind}: there are {', '.join(CRDTS)}")
+        kind = found
         name = element_of(name)
         place = (name, kind.CODE)
         if retain and place not in self._retained:
@@ -159,28 +159,44 @@ class Objects:
         self._must_have_room()
         self.replica.remove(element_of(name))
 
+    def _group(self) -> Group:
+        if not self.replica.is_attached:
+            raise LocalProtocolError("these objects have no group: attach them to a started one")
+        return self.replica.group
+
     def _must_have_room(self) -> None:
         if self.replica.failure:
             raise LocalProtocolError(self.replica.failure)
-        if not self.replica.group.has_room:
+        group = self._group()
+        group.must_be_open()
+        if not group.has_room:
             raise Full("the group holds as much as it may: wait with `await group.until_room()`")
 
     @contextmanager
     def batch(self) -> Iterator[None]:
         """What is done inside takes effect at the other members in one go, up to 128 MiB.
-        Do not await inside."""
+
+        Do not await inside: LocalProtocolError at the end if something came meanwhile, because what
+        was done before that had to be sent on its own."""
+        self._group()
         self.replica.begin_whole()
+        is_whole = True
         try:
             yield
         finally:
-            self.replica.end_whole()
+            is_whole = self.replica.end_whole()
+        if not is_whole:
+            raise LocalProtocolError(
+                "the batch is sent in parts: something was awaited in it, and came. Nothing is lost"
+            )
 
     def names(self) -> list[Element]:
         """Of the objects that show something."""
         return list(self.replica.keyspace)
 
     def on_change(self, handle: Handle, callback: Changed) -> None:
-        """Call this with the object after it changed, here or because of others, once in a turn."""
+        """Call this with the object after it changed, here or because of others, once in a turn.
+        What it raises goes to the exception handler of the event loop."""
         if not self._changed:
             self.replica.watch(self._watch)
             self.replica.each_turn(self._tell)
@@ -201,7 +217,12 @@ class Objects:
         told, self._told = self._told, {}
         for place in told:
             for handle, callback in self._changed[place]:
-                callback(handle)
+                try:
+                    callback(handle)
+                except Exception as error:  # the application's: the node goes on
+                    asyncio.get_running_loop().call_exception_handler(
+                        {"message": f"a callback of {handle.name!r} failed", "exception": error}
+                    )
 
 
 def bind(group: Group, replica: Replica | None = None) -> Objects:

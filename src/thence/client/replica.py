@@ -64,7 +64,7 @@ class Replica:
         self.on_event: Callable[[Any], None] | None = None
         """Told members that come and go, and whatever else is no batch."""
         self._rows: Final = Rows(self.keyspace)
-        self._is_attached = False
+        self.is_attached = False
         self._is_begun = False
         self._restored: Placeholders | None = None
         self._stamps: dict[int, TagStamp] = {}  # of what is not stable, by packed dot
@@ -72,6 +72,7 @@ class Replica:
         self._seen: dict[str, int] = {}
         self._prepare_batch()
         self._whole = 0
+        self._is_torn = False
         self._is_solo = False
         self._is_written = True
         self.splits = True
@@ -93,8 +94,10 @@ class Replica:
     def attach(self, group: Group) -> None:
         """Take all events of a started group from now on."""
         driver = group.driver
-        if self._is_attached:
+        if self.is_attached:
             raise LocalProtocolError("this replica has a group already")
+        if group.has_callbacks and group is not getattr(self, "group", None):
+            raise LocalProtocolError(f"somebody has the events of group {group.name}: bind it once")
         if driver.spec.name != "tagged" or not driver.options.stability:
             raise LocalProtocolError(
                 f"data types need tags and stability: group {group.name} runs engine "
@@ -112,8 +115,8 @@ class Replica:
         self.group = group
         self._driver = driver
         self._runtime = group.runtime
-        self._is_attached = True
-        group.on_taking(self.flush)
+        self.is_attached = True
+        group.on_taking(self._end_batch)
         group.on_deliver(self._deliver, many=True)
         group.on_stable(self._stable, many=True)
         group.on_event(self._event)
@@ -122,8 +125,8 @@ class Replica:
 
     def detach(self) -> None:
         """Its group is closed, or about to be left for another one (``attach``)."""
-        if self._is_attached:
-            self._is_attached = self._is_begun = False
+        if self.is_attached:
+            self.is_attached = self._is_begun = False
             self._runtime.unwatch(self.flush)
             self._runtime.unwatch(self._end_of_turn)
             self._tell_committed(self.failure or "this node is closing")
@@ -210,13 +213,17 @@ class Replica:
         """What is done until ``end_whole`` stays in one batch, up to 128 MiB; it nests."""
         self._whole += 1
 
-    def end_whole(self) -> None:
-        """The end of that."""
+    def end_whole(self) -> bool:
+        """The end of that.  Whether it did stay whole: not if deliveries were taken meanwhile."""
         self._whole -= 1
         self._grow(0)
+        if self._open is not None:
+            self._runtime.turn()
+        torn, self._is_torn = self._is_torn, self._is_torn and self._whole > 0
+        return not torn
 
     def _begin_batch(self) -> TagStamp:
-        if not self._is_attached:
+        if not self.is_attached:
             raise LocalProtocolError("this replica has no group: attach it to one that is started")
         stamp = TagStamp(self._driver.name, 0, time.time_ns() // 1_000_000, is_own=True)
         self._open = self.latest = stamp
@@ -238,6 +245,12 @@ class Replica:
     def flush(self) -> None:
         """Send what was done since the last time, if anything was and it need not stay whole."""
         if self._open is not None and not self._whole:
+            self._send_batch()
+
+    def _end_batch(self) -> None:
+        # Before what comes, whole or not: the tag of a batch says what it has seen.
+        if self._open is not None:
+            self._is_torn = self._whole > 0
             self._send_batch()
 
     def _send_batch(self) -> None:
@@ -296,7 +309,7 @@ class Replica:
         if isinstance(made, batch.Batch):
             self._carry_out(made, TagStamp(node, tag.seq, made.clock_ms, tag))
         elif made is None:
-            if self._is_attached:
+            if self.is_attached:
                 self.group.phantom()
         elif made:
             self.counts["ignored"] += 1
@@ -314,7 +327,7 @@ class Replica:
                 apply(key, code, op, stamp)
                 if self.followers:
                     self.followers.tell(key, code, op, stamp)
-        if not self._is_attached:
+        if not self.is_attached:
             return  # told again after a crash: this was published before
         self.counts["applied"] += 1
         for channel, message in heard:
@@ -419,7 +432,7 @@ class Replica:
 
     def snapshot(self) -> Iterator[bytes]:
         """The state of this moment, in chunks; it may go on changing while they are drawn."""
-        self.flush()
+        self._end_batch()
         made = self._rows.export(self._meta())
         if self._before not in self._watchers:
             self.watch(self._before)

@@ -268,3 +268,68 @@ def test_what_is_no_data_type_is_told(kind: Any):
 def test_a_handle_can_be_copied():
     cart = Objects().open("cart", "set_aw")
     assert copy.copy(cart).value() == set()
+
+
+def test_undoing_goes_back_batch_by_batch_and_what_is_done_next_is_another():
+    async def main() -> None:
+        async with mesh("ab") as groups:
+            a, b = bind(groups[0]), bind(groups[1])
+            cart = a.open("cart", "set_aw", retain=True)
+            there = b.open("cart", "set_aw")
+            cart.add(1)
+            await until(lambda: there.value() == {1})
+            for element in (2, 3):
+                cart.add(element)
+                cart.undo()  # in the turn of the event loop in which it was done
+            assert cart.value() == {1}
+            first = cart.undo()
+            assert cart.value() == set()
+            with pytest.raises(LocalProtocolError, match="nothing is left to undo"):
+                cart.undo()
+            cart.redo(first)
+            cart.add(4)
+            assert cart.value() == {1, 4}
+            await until(lambda: there.value() == {1, 2, 3, 4})
+
+    run(main())
+
+
+def test_what_is_undone_stays_undone_when_its_batch_goes_on():
+    async def main() -> None:
+        async with mesh("ab") as groups:
+            objects = bind(groups[0])
+            bind(groups[1])
+            cart = objects.open("cart", "set_aw", retain=True)
+            cart.add(0)
+            await until(lambda: cart.is_stable)
+            with objects.batch():
+                cart.add(1)
+                undone = cart.undo()
+                cart.add(2)
+                objects.remove("cart")
+                cart.add(3)
+            assert cart.value() == {0}
+            cart.redo(undone)
+            assert cart.value() == {3}
+
+    run(main())
+
+
+def test_what_is_no_stamp_of_an_object_is_told():
+    async def main() -> None:
+        async with mesh("ab") as groups:
+            objects = bind(groups[0])
+            cart = objects.open("cart", "set_aw", retain=True)
+            cart.add(1)
+            for stamp in ("a", 1, objects.replica.latest):
+                with pytest.raises(LocalProtocolError, match="nothing was done here by"):
+                    cart.undo(stamp)
+                for bounds in ((None, stamp), (stamp, Cut({}))):
+                    with pytest.raises(LocalProtocolError, match="a bound is a stamp"):
+                        cart.clone(*bounds)
+            with pytest.raises(LocalProtocolError, match="a bound is a stamp"):
+                cart.clone(None, None)
+            with pytest.raises(LocalProtocolError, match="no group"):
+                Objects().open("cart", "set_aw", retain=True)
+
+    run(main())

@@ -18,13 +18,13 @@ from typing import Any
 
 from thence.client.group import Group
 from thence.client.replica import Replica
-from thence.client.retaining import Retaining
+from thence.client.retaining import LastingStamp, Retaining
 from thence.crdt.base import Crdt, Element, Op, Stamp
 from thence.crdt.counter_bounded import CounterBounded
 from thence.crdt.counter_ranged import CounterRanged
 from thence.crdt.keyspace import KEYS
 from thence.crdt.registry import CRDTS
-from thence.crdt.retained import Bound
+from thence.crdt.retained import Bound, Cut
 from thence.crdt.scalars import element_of
 from thence.errors import Full, LocalProtocolError
 
@@ -78,15 +78,22 @@ class Handle:
 
     def clone(self, since: Bound | None, upto: Bound) -> Crdt:
         """A new object with the operations that ``upto`` sees and ``since`` does not (None: all
-        that it sees); bounds are stamps, or ``Cut({node: number})``."""
+        that it sees); bounds are stamps of this object, or ``Cut({node: number})``."""
+        for bound in (since, upto):
+            if not isinstance(bound, LastingStamp | Cut | None) or upto is None:
+                raise LocalProtocolError(
+                    f"a bound is a stamp of this object or a Cut, not {bound!r}"
+                )
         return self.retaining.retained.clone(since, upto).object
 
     def undo(self, stamp: Stamp | None = None) -> Stamp:
         """Show what there would be without a batch (by default the last one that did something to
-        this object), here only; its stamp, for ``redo``."""
+        this object and is not undone), here only; its stamp, for ``redo``.  What is done next is
+        another batch."""
+        self.objects.replica.flush()
         found = self.retaining.latest if stamp is None else stamp
         if found is None:
-            raise LocalProtocolError(f"nothing was done to {self.name!r} yet")
+            raise LocalProtocolError(f"nothing is left to undo of {self.name!r}")
         self.retaining.retained.undo(found)
         return found
 
@@ -136,6 +143,7 @@ class Objects:
         name = element_of(name)
         place = (name, kind.CODE)
         if retain and place not in self._retained:
+            self._group()  # what comes back with it is not retained
             if self.replica.keyspace.child(name, kind.CODE) is not None:
                 raise LocalProtocolError(
                     f"something was done to {name!r} before: it is not retained"

@@ -44,6 +44,9 @@ class LastingStamp:
         """Its place in the order in which they came here."""
         return self._number
 
+    def __repr__(self) -> str:
+        return f"LastingStamp({self.node}:{self.seq})"
+
     def sees(self, stored: Stamp) -> bool:
         """Whether ``stored`` is this stamp or happened before it."""
         assert isinstance(stored, LastingStamp)
@@ -81,8 +84,9 @@ class Retaining:
 
     @property
     def latest(self) -> LastingStamp | None:
-        """That of the last thing that was done to it."""
-        return next(reversed(self._stamps.values()), None)
+        """That of the last thing that was done to it and is not undone."""
+        undone = set(self.retained.undone)
+        return next((each for each in reversed(self._stamps.values()) if each not in undone), None)
 
     def _lasting(self, stamp: Stamp) -> LastingStamp:
         found = self._stamps.get(stamp)

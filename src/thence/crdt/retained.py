@@ -75,14 +75,16 @@ class Retained:
         self._undone: dict[Stamp, None] = {}
 
     def effect(self, op: Op, stamp: Stamp) -> None:
-        """Carry out an operation, and keep it."""
-        self.object.effect(op, stamp)
+        """Carry out an operation, and keep it; if its stamp is undone already, only keep it."""
+        if stamp not in self._undone:
+            self.object.effect(op, stamp)
         self._has_sequence = self._has_sequence or _is_of_sequence(self.kind, op)
         self._keep(stamp, op)
 
     def reset(self, stamp: Stamp) -> None:
         """The object is removed, as far as the stamp sees it; that is an operation, too."""
-        self.object.reset(stamp)
+        if stamp not in self._undone:
+            self.object.reset(stamp)
         self._keep(stamp, None)
 
     def _keep(self, stamp: Stamp, op: Op | None) -> None:
@@ -164,7 +166,7 @@ class Retained:
                 "the indices of a sequence count in what was before: nothing of that can be undone"
             )
         if not any([stamp is kept for kept, _ in log]):
-            raise LocalProtocolError(f"nothing was done here by batch {stamp.seq} of {stamp.node}")
+            raise LocalProtocolError(f"nothing was done here by {_said(stamp)}")
 
     def _carry_out_again(self) -> None:
         made = self.kind()
@@ -186,6 +188,12 @@ def retained(of: Retained | Crdt) -> Retained:
         f"this {of.NAME} keeps no operations: clone, undo and redo need Retained({of.NAME}) from "
         "the start"
     )
+
+
+def _said(stamp: Any) -> str:
+    if hasattr(stamp, "node") and hasattr(stamp, "seq"):
+        return f"batch {stamp.seq} of {stamp.node}"
+    return repr(stamp)
 
 
 def _is_of_sequence(kind: type[Crdt], op: Op) -> bool:

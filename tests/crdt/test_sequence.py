@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import gc
 import random
+import weakref
 from typing import Any
 
 import msgspec
@@ -299,3 +301,17 @@ def test_text_in_many_chunks_is_what_the_tree_says(seed: int):
 def test_lists_are_what_the_tree_says(seed: int):
     for part in range(5):
         Execution(seed * 5 + part, elements()).run()
+
+
+@pytest.mark.parametrize("op", [(1, 9, 1), (2,)])
+def test_what_changes_nothing_leaves_no_stamp(op: Any):
+    sequence = Sequence()
+    stamps = [VectorStamp("a", seq, {"a": seq - 1}) for seq in (1, 2)]
+    if op[0] == 1:
+        sequence.effect((0, 0, "text"), stamps[0])
+        sequence.stabilise({stamps[0]: None})
+    sequence.effect(op, stamps[1])
+    sequence.stabilise({stamps[1]: None})
+    left = weakref.ref(stamps.pop())
+    gc.collect()
+    assert left() is None

@@ -140,6 +140,8 @@ class Sequence(Crdt):
     def stabilise(self, stamps: Collection[Stamp]) -> None:
         if self._blocks.log:
             sequence_stable.stabilise(self._blocks, stamps)
+        else:  # of what changed nothing
+            self._blocks.tip = None
 
     # Reading
 

@@ -196,6 +196,8 @@ def test_types_are_folded_on_spark_by_their_names(spark: SparkSession):
         ("sequence", ["insert", 7, "x"], (0, 7, "x")),
         ("sequence", ["insert", 0, [{"base64": "eA=="}]], (0, 0, [b"x"])),
         ("counter_bounded", ["dec", 3], (1, 3)),
+        ("counter_bounded", ["dec"], (1, 1)),
+        ("counter_ranged", ["inc"], (0, 1)),
         ("map_uw", ["update", 2.0, "counter_resettable", ["inc"]], (0, 2, 7, (0, 1))),
         ("map_rw", ["update", "f", 3, ["remove", "g"]], (0, "f", 3, (1, "g"))),
         ("zset_uw", ["update", "m", "register_counter", ["set", 2]], (0, "m", 1, (0, 2))),

@@ -16,6 +16,8 @@ import msgspec
 
 from thence.crdt.base import Crdt, Op, Stamp, op_number
 from thence.crdt.children import MAP_OPS, NESTING_MAX, UPDATE, class_of, code_of
+from thence.crdt.counter_bounded import CounterBounded
+from thence.crdt.counter_ranged import CounterRanged
 from thence.crdt.scalars import element_of
 from thence.errors import LocalProtocolError
 from thence.pipeline.folding import Operation
@@ -116,7 +118,9 @@ def op_of(kind: type[Crdt], call: Any, depth: int = 0) -> Op:
         op: Op = (number, element_of(arguments[0]), code, inner)
     else:
         op = (number, *arguments)
-        if kind.check(op):
+        if not arguments and issubclass(kind, CounterBounded | CounterRanged):
+            op = (number, 1)  # not by ``prepare``, which asks for rights
+        elif kind.check(op):
             # What the type completes: an amount that is not said, 3 for 3.0.
             op = kind().prepare(name, *arguments)
     fault = kind.check(op)

@@ -171,6 +171,9 @@ def test_a_bounded_counter_is_guarded_at_each_member():
             await until(lambda: there.value() == 5)
             with pytest.raises(LocalProtocolError, match="counter_bounded"):
                 there.dec(1)
+            for nobody in ("bob", 7, None):
+                with pytest.raises(LocalProtocolError, match=r"no member, and what .* are a, b"):
+                    here.transfer(nobody, 2)
             here.transfer("b", 2)
             await until(lambda: there.crdt.export() == here.crdt.export())
             there.dec(2)
@@ -247,6 +250,8 @@ def test_objects_without_a_group_say_so():
         for call in (lambda: cart.add(1), lambda: objects.remove("cart")):
             with pytest.raises(LocalProtocolError, match="no group"):
                 call()
+        with pytest.raises(LocalProtocolError, match="no group"):
+            objects.open("stock", "counter_bounded").dec()
         with pytest.raises(LocalProtocolError, match="no group"), objects.batch():
             pass
         async with mesh("ab") as groups:

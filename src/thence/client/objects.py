@@ -154,12 +154,18 @@ class Objects:
 
     def do(self, handle: Handle, operation: str, arguments: tuple[Any, ...]) -> None:
         """Carry out an operation on an object."""
+        self._must_have_room()
         crdt = handle.crdt
         if isinstance(crdt, CounterBounded | CounterRanged):
+            members = self.replica.group.members
+            if operation.startswith("transfer") and arguments and arguments[0] not in members:
+                raise LocalProtocolError(
+                    f"{arguments[0]!r} is no member, and what it gets would be lost: there are "
+                    f"{', '.join(members)}"
+                )
             op = crdt.prepare(operation, *arguments, me=self.replica.name)
         else:
             op = crdt.prepare(operation, *arguments)
-        self._must_have_room()
         self.replica.update(handle.name, handle.kind.CODE, op)
 
     def remove(self, name: Element) -> None:

@@ -12,9 +12,10 @@ JOBS ?= 2
 SOAK_SEEDS ?= 50
 # Tests of one group share a process: those that need Spark share its one session.
 PYTEST := $(BIN)/python -m pytest -q -n $(JOBS) --dist loadgroup
-# The interpreted form repeats only the tests of what is compiled: not those of whole nodes.
-PURE_TESTS := $(wildcard tests/crdt tests/engine tests/conformance tests/thesis) $(filter-out \
-	$(foreach name,council elastic elastic_schedules nodes soak_elastic,tests/sim/test_$(name).py), \
+# The interpreted form repeats only the tests of what is compiled: not those of whole nodes, nor of
+# engines that never are.
+PURE_TESTS := $(wildcard tests/crdt tests/engine tests/conformance/test_engines.py tests/thesis) $(filter-out \
+	$(foreach name,council elastic elastic_schedules nodes run soak_elastic,tests/sim/test_$(name).py), \
 	$(wildcard tests/sim/test_*.py))
 # Packaging tests need minutes and a package index: only in CI.
 MARKS := $(if $(filter true 1,$(CI)),not soak,not soak and not packaging)

@@ -5,6 +5,8 @@ Everything declarative is in pyproject.toml; this file holds only the decision t
     nothing set         compile if mypyc and a C compiler are there, else one line says why not
     THENCE_PURE=1       never compile
     THENCE_COMPILE=1    compile or fail (what CI sets, so that the fallback cannot hide a mistake)
+    THENCE_OPT=0        what the C compiler does for speed, 0 to 3 (3 unless it is set): tests of
+                        the packaging ask for 0, which compiles in a fifth of the time
 
 The .py of a compiled module is installed too: the interpreted form stays loadable beside it.
 """
@@ -25,6 +27,7 @@ from setuptools.command.build_ext import build_ext
 ROOT = Path(__file__).resolve().parent
 PURE = os.environ.get("THENCE_PURE") == "1"
 REQUIRED = os.environ.get("THENCE_COMPILE") == "1"
+OPT = os.environ.get("THENCE_OPT") or "3"
 # Commands that need the extensions; metadata and sdist must not pay for (or need) mypyc.
 BUILDS = {"bdist_wheel", "build", "build_ext", "editable_wheel", "install"}
 
@@ -80,7 +83,7 @@ def extensions() -> list[Extension]:
         return list(
             mypycify(
                 options + sources(),
-                opt_level="3",
+                opt_level=OPT,
                 strip_asserts=False,
                 target_dir="build/mypyc",
                 group_name="thence",

@@ -71,6 +71,7 @@ class Stage:
         ours = ("PYTHON", "THENCE_", "VIRTUAL_ENV")
         found = {name: value for name, value in os.environ.items() if not name.startswith(ours)}
         found["PATH"] = f"{self.folder / 'base'}:/usr/bin:/bin"
+        found["THENCE_OPT"] = "0"  # that it is compiled matters, not how fast it is
         for name, value in self.env.items():
             found[name] = self.inside(value).replace("$PATH", found["PATH"])
         return found

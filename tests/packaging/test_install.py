@@ -29,7 +29,7 @@ def run(*command: object, cwd: Path, **env: str) -> subprocess.CompletedProcess[
     return subprocess.run(
         [str(word) for word in command],
         cwd=cwd,
-        env={**inherited, **env},
+        env={**inherited, "THENCE_OPT": "0", **env},
         capture_output=True,
         text=True,
         check=False,

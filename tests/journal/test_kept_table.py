@@ -26,8 +26,9 @@ def test_a_journal_from_before_there_were_rows_gets_some(tmp_path: Path, name: s
     journal.close()
     db = sqlite3.connect(tmp_path / "new", isolation_level=None)
     db.execute("PRAGMA wal_autocheckpoint=0")  # what was not closed has a log
-    for statement in ("DROP TABLE kept", "DROP TABLE kept_total", "PRAGMA user_version=2"):
-        db.execute(statement)
+    for table in ("kept", "kept_large", "kept_total"):
+        db.execute(f"DROP TABLE {table}")
+    db.execute("PRAGMA user_version=2")
     path = tmp_path / "old"
     copy_journal(tmp_path / "new", path)
     db.close()
@@ -150,3 +151,80 @@ def test_rows_are_the_same_however_they_are_grouped(
         with contextlib.closing(SqliteJournal(tmp_path / "j", A)) as journal:
             left = sorted([(key, data) for key, data in expected.items() if data is not None])
             assert list(journal.rows()) == left
+
+
+PAGE_ROW_BYTES_MAX = 1002
+"""Of a row, within a page of 4 KiB; what is more is elsewhere, and is read in passing."""
+SIZES = (0, 20, 500, 899, 900, 901, 5000, 300_000)
+KEY_SIZES = (1, 255, 256, 257, 288, 5000)
+
+
+@pytest.mark.parametrize("seed", seeds(5))
+def test_a_key_is_found_without_reading_large_rows(tmp_path: Path, seed: int):
+    """Deleting 50,000 small rows beside three of 8 MB would take 20 minutes."""
+    draw = random.Random(seed)
+    keys = [draw.randbytes(4) * 2000 for _ in range(12)]
+    expected: dict[bytes, bytes | None] = {}
+    for _ in range(6):
+        rows: list[tuple[bytes, bytes | None]] = [
+            (draw.choice(keys)[: draw.choice(KEY_SIZES)],
+             draw.choice((None, draw.randbytes(draw.choice(SIZES)))))
+            for _ in range(30)
+        ]  # fmt: skip
+        expected.update(rows)
+        left = {key: data for key, data in expected.items() if data is not None}
+        with contextlib.closing(SqliteJournal(tmp_path / "j", A)) as journal:
+            journal.checkpoint(b"", rows=rows)
+        with contextlib.closing(SqliteJournal(tmp_path / "j", A)) as journal:
+            found = list(journal.rows())
+            assert dict(found) == left
+            assert len(found) == len(left)
+        with contextlib.closing(sqlite3.connect(tmp_path / "j")) as db:
+            sizes = 'SELECT max(length("key") + length(data)) FROM kept'
+            assert db.execute(sizes).fetchone()[0] < PAGE_ROW_BYTES_MAX - 20
+            places = "SELECT data FROM kept WHERE typeof(data) = 'integer' ORDER BY data"
+            there = "SELECT id FROM kept_large ORDER BY id"
+            assert db.execute(there).fetchall() == db.execute(places).fetchall()
+
+
+LARGE = [(b"k" * 300, b"1"), (b"small", b"2"), (b"v", b"3" * 2000)]
+LARGE_DAMAGE = {
+    "a changed value": "UPDATE kept_large SET data = CAST(data || 'x' AS BLOB) WHERE id = 2",
+    "a missing value": "DELETE FROM kept_large WHERE id = 2",
+    "nothing": "UPDATE kept_large SET data = NULL WHERE id = 2",
+    "a text": "UPDATE kept_large SET data = 'text' WHERE id = 2",
+    "the value of another": "UPDATE kept SET data = 1 WHERE data = 2",
+    "a key of no such length": "UPDATE kept_large SET data = x'ffffffffffffffff00' WHERE id = 2",
+}
+
+
+@pytest.mark.parametrize("damage", LARGE_DAMAGE.values(), ids=LARGE_DAMAGE)
+def test_damage_of_large_rows_is_found_when_they_are_read(tmp_path: Path, damage: str):
+    with contextlib.closing(SqliteJournal(tmp_path / "j", A)) as journal:
+        journal.checkpoint(b"", rows=LARGE)
+        assert list(journal.rows()) == LARGE
+    change(tmp_path / "j", damage)
+    with (
+        contextlib.closing(SqliteJournal(tmp_path / "j", A)) as journal,
+        pytest.raises(JournalError, match="of its application"),
+    ):
+        list(journal.rows())
+
+
+def test_a_journal_whose_large_rows_are_among_the_others_keeps_them(tmp_path: Path):
+    path = tmp_path / "j"
+    with contextlib.closing(SqliteJournal(path, A)) as journal:
+        journal.checkpoint(b"", rows=LARGE)
+    with contextlib.closing(sqlite3.connect(path, isolation_level=None)) as db:
+        crcs = dict(db.execute('SELECT substr("key", 1, 256), crc FROM kept').fetchall())
+        db.execute("DELETE FROM kept")
+        for key, data in LARGE:
+            db.execute("INSERT INTO kept VALUES (?, ?, ?)", (key, crcs[key[:256]], data))
+        db.execute("DROP TABLE kept_large")
+        db.execute("PRAGMA user_version=3")
+    for _ in range(2):
+        with contextlib.closing(SqliteJournal(path, A)) as journal:
+            assert list(journal.rows()) == LARGE
+    with contextlib.closing(SqliteJournal(path, A)) as journal:
+        journal.checkpoint(b"", rows=[(key, None) for key, _ in LARGE[:2]])
+        assert list(journal.rows()) == LARGE[2:]

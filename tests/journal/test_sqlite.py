@@ -97,7 +97,7 @@ def test_a_damaged_value_of_the_shelf_is_not_given(tmp_path: Path):
 def test_a_journal_from_before_there_were_shelves_gets_one(states: dict[str, Path], tmp_path: Path):
     copy_journal(states["closed"], tmp_path / "j")
     db = sqlite3.connect(tmp_path / "j", isolation_level=None)
-    for table in ("shelf", "kept", "kept_total"):
+    for table in ("shelf", "kept", "kept_large", "kept_total"):
         db.execute(f"DROP TABLE {table}")
     db.execute("PRAGMA user_version=1")
     db.close()

@@ -3,10 +3,16 @@
 Each row has a checksum over key and value.  A row that is gone, or is there as it was before, looks
 right by itself; so each checkpoint says how many rows there are, and the sum of their checksums,
 which does not depend on their order.
+
+What is looked through to find a key has to be small: SQLite reads all of a row that it passes if
+that does not fit into a page.  So a large row is in a table of its own (``kept_large``), under a
+number that ``kept`` has instead of the data.  A long key is there, too; its name in ``kept`` is
+how it begins, and a digest.
 """
 
 from __future__ import annotations
 
+import hashlib
 import sqlite3
 import struct
 import zlib
@@ -16,6 +22,7 @@ from typing import Final
 import msgspec
 
 CREATE: Final = 'CREATE TABLE kept ("key" BLOB PRIMARY KEY, crc INTEGER, data BLOB) WITHOUT ROWID'
+CREATE_LARGE: Final = "CREATE TABLE kept_large (id INTEGER PRIMARY KEY, data BLOB)"
 CREATE_TOTAL: Final = (
     "CREATE TABLE kept_total (id INTEGER PRIMARY KEY, count INTEGER, sum INTEGER, crc INTEGER)"
 )
@@ -23,6 +30,10 @@ KEYS_AT_A_TIME: Final = 500
 GROUP_ROWS: Final = 1 << 14
 GROUP_BYTES: Final = 1 << 23
 """Of rows that are sorted and written together: neighbours share pages."""
+NAME_BYTES_MAX: Final = 256
+INLINE_BYTES_MAX: Final = 900
+"""Of a row within ``kept``, its key included: a page of 4 KiB takes 1,002 bytes of one row."""
+_DIGEST_BYTES: Final = 32
 CACHE_KIB: Final = 16 << 10
 CACHE_KIB_USUAL: Final = 2000
 """What SQLite may remember of the file, while rows are written and otherwise."""
@@ -74,23 +85,65 @@ def _groups(rows: Iterable[Row]) -> Iterator[list[Row]]:
 
 def _put_group(db: sqlite3.Connection, group: list[Row], seed: int, total: Total) -> Total:
     count, check = total.count, total.sum
+    named = [(_name(key), key, data) for key, data in group]
     for at in range(0, len(group), KEYS_AT_A_TIME) if count else ():
-        keys = [key for key, _ in group[at : at + KEYS_AT_A_TIME]]
-        places = ",".join("?" * len(keys))
-        question = f'SELECT count(*), coalesce(sum(crc), 0) FROM kept WHERE "key" IN ({places})'
-        gone, less = db.execute(question, keys).fetchone()
+        names = [name for name, _, _ in named[at : at + KEYS_AT_A_TIME]]
+        there = f'FROM kept WHERE "key" IN ({",".join("?" * len(names))})'
+        question = "SELECT count(*), coalesce(sum(crc), 0), total(typeof(data) = 'integer') "
+        gone, less, large = db.execute(question + there, names).fetchone()
         count, check = count - gone, check - less
+        if large:
+            db.execute(f"DELETE FROM kept_large WHERE id IN (SELECT data {there})", names)
     if total.count:
-        missing = [(key,) for key, data in group if data is None]
+        missing = [(name,) for name, _, data in named if data is None]
         db.executemany('DELETE FROM kept WHERE "key" = ?', missing)
     made = []
-    for key, data in group:
+    for name, key, data in named:
         if data is not None:
-            if len(key) + len(data) > ROW_BYTES_MAX:
-                raise TooLargeError(len(key) + len(data))
-            made.append((key, checksum(key, data, seed), data))
+            made.append((name, checksum(key, data, seed), _place(db, key, data)))
     db.executemany("REPLACE INTO kept VALUES (?, ?, ?)", made)
     return Total(count + len(made), (check + sum([crc for _, crc, _ in made])) % _SUMS)
+
+
+def _name(key: bytes) -> bytes:
+    """The key as ``kept`` has it: another one for each key."""
+    if len(key) <= NAME_BYTES_MAX:
+        return key
+    return key[:NAME_BYTES_MAX] + hashlib.blake2b(key, digest_size=_DIGEST_BYTES).digest()
+
+
+def _place(db: sqlite3.Connection, key: bytes, data: bytes) -> bytes | int:
+    """What ``kept`` has of the data: all of it, or where it is."""
+    size = len(key) + len(data)
+    if size > ROW_BYTES_MAX:
+        raise TooLargeError(size)
+    if size <= INLINE_BYTES_MAX and len(key) <= NAME_BYTES_MAX:
+        return data
+    row = (b"".join((_LENGTH.pack(len(key)), key, data)),)
+    return db.execute("INSERT INTO kept_large (data) VALUES (?)", row).lastrowid or 0
+
+
+def move_large(db: sqlite3.Connection) -> None:
+    """Of a journal that had no table for large rows: put them there, inside of a transaction."""
+    large = f'length("key") > {NAME_BYTES_MAX} OR length("key") + length(data) > {INLINE_BYTES_MAX}'
+    for (key,) in db.execute(f'SELECT "key" FROM kept WHERE {large}').fetchall():
+        one = 'FROM kept WHERE "key" = ?'
+        crc, data = db.execute(f"SELECT crc, data {one}", (key,)).fetchone()
+        if isinstance(key, bytes) and isinstance(data, bytes):  # else it is damaged: found later
+            db.execute(f"DELETE {one}", (key,))
+            row = (_name(key), crc, _place(db, key, data))
+            db.execute("INSERT INTO kept VALUES (?, ?, ?)", row)
+
+
+def _from_place(db: sqlite3.Connection, name: bytes, place: int) -> tuple[bytes, bytes] | None:
+    """The key and the data of a large row; None if they are not there."""
+    found = db.execute("SELECT data FROM kept_large WHERE id = ?", (place,)).fetchone()
+    if found is None or not isinstance(found[0], bytes) or len(found[0]) < _LENGTH.size:
+        return None
+    (length,) = _LENGTH.unpack_from(found[0])
+    end = _LENGTH.size + length
+    key = found[0][_LENGTH.size : end]
+    return (key, found[0][end:]) if len(key) == length and _name(key) == name else None
 
 
 def write_total(db: sqlite3.Connection, total: Total, crc: int) -> None:
@@ -113,13 +166,15 @@ def read_total(db: sqlite3.Connection, crc: Callable[[Total], int]) -> Total | N
 
 
 def read(db: sqlite3.Connection, seed: int, total: Total) -> Iterator[tuple[bytes, bytes]]:
-    """All rows, by key; at the first that is not what was written, or at the end if the total is
-    another one, LookupError says what is wrong."""
+    """All rows, by the name of their key; at the first that is not what was written, or at the end
+    if the total is another one, LookupError says what is wrong."""
     count = check = 0
-    for key, crc, data in db.execute('SELECT "key", crc, data FROM kept ORDER BY "key"'):
-        is_right = isinstance(key, bytes) and isinstance(data, bytes)
-        if not is_right or crc != checksum(key, data, seed):
-            raise LookupError(f"row {key!r} of its application is not what was written")
+    for name, crc, data in db.execute('SELECT "key", crc, data FROM kept ORDER BY "key"'):
+        found = _from_place(db, name, data) if isinstance(data, int) else (name, data)
+        is_there = found is not None and isinstance(found[0], bytes) and isinstance(found[1], bytes)
+        key, data = found if found is not None and is_there else (b"", b"")
+        if not is_there or crc != checksum(key, data, seed):
+            raise LookupError(f"row {name!r} of its application is not what was written")
         count, check = count + 1, (check + crc) % _SUMS
         yield key, data
     if Total(count, check) != total:

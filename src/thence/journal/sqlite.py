@@ -361,13 +361,16 @@ class SqliteJournal:
             self._write_owner(is_open=True)
         one("PRAGMA wal_checkpoint(FULL)")  # the main file alone has to say that it is open
 
-    def _modernise(self, tables: Iterable[str]) -> None:
-        """Make the tables that it lacks; there are no rows then."""
+    def _modernise(self, tables: tuple[str, ...]) -> None:
+        """Make the tables that it lacks."""
         self._db.execute("BEGIN IMMEDIATE")
         for table in tables:
             self._db.execute(SCHEMA[table])
-        crc = self._total_crc(Total(), self._checkpoint()[1])
-        kept_table.write_total(self._db, Total(), crc)
+        if "kept" in tables:  # there are no rows then
+            crc = self._total_crc(Total(), self._checkpoint()[1])
+            kept_table.write_total(self._db, Total(), crc)
+        else:
+            kept_table.move_large(self._db)
         self._db.execute(f"PRAGMA user_version={FORMAT}")
         self._db.execute("COMMIT")
 

@@ -55,6 +55,10 @@ CASES: dict[str, bytes] = {
     "an empty line": b"\r\n\r\n  \r\nPING\r\n",
     "an empty argument": b'echo ""\r\n',
     "inline, mixed": b"PING\r\n" + R("PING") + b"ping x\r\n",
+    # What a page in a browser makes it send to a server on the same machine.
+    "HTTP": b"GET / HTTP/1.1\r\nHost: a\r\n\r\nSET k v\r\n",
+    "HTTP, a form": R("PING") + b"POST / HTTP/1.1\r\nX: y\r\n\r\nSET k v\r\nPING\r\n",
+    "HTTP, in a request": R("post") + R("PING"),
     # Names, arity.
     "unknown": R("FOO", "a", "b", "c" * 200, "d"),
     "unknown, long": R("f" * 300, "a" * 300),
@@ -65,6 +69,9 @@ CASES: dict[str, bytes] = {
     "capitals": R("gEt", "kc") + R("get", "kc") + R("SeT", "kc", "v") + R("GET", "kc"),
     "subcommands": R("CLIENT") + R("CLIENT", "FOO") + R("CLIENT", "SETNAME") + R("CONFIG", "x"),
     "subcommands, capitals": R("client", "SetName", "n") + R("CLIENT", "getname"),
+    "subcommands in one word": R("CLIENT|ID", "x") + R("CONFIG|GET", "x", "save")
+    + R("MEMORY|DOCTOR"),
+    "unknown with a zero byte": R("a\0b", "c\0d", "e"),
     "wrong type": R("SADD", "s", "a") + R("GET", "s") + R("LPUSH", "s", "x") + R("INCR", "s"),
     "wrong number": R("SET", "k", "v") + R("INCR", "k") + R("INCRBY", "n", "1.5"),
     # Connections.
@@ -135,13 +142,15 @@ CASES: dict[str, bytes] = {
     "subscribe, quit": R("SUBSCRIBE", "a") + R("QUIT"),
     "publish": R("PUBLISH", "nobody", "x") + R("PUBLISH", "a"),
     "pubsub": R("PUBSUB") + R("PUBSUB", "FOO") + R("PUBSUB", "NUMSUB") + R("PUBSUB", "NUMSUB", "a")
-    + R("PUBSUB", "NUMPAT") + R("PUBSUB", "CHANNELS") + R("PUBSUB", "NUMPAT", "x"),
+    + R("PUBSUB", "NUMPAT") + R("PUBSUB", "CHANNELS") + R("PUBSUB", "NUMPAT", "x")
+    + R("PUBSUB", "CHANNELS", "a", "b"),
     "subscribe, RESP3": R("HELLO", "3") + R("SUBSCRIBE", "a") + R("PSUBSCRIBE", "p*")
     + R("PUBSUB", "CHANNELS") + R("PUBSUB", "NUMSUB", "a", "b") + R("PUBSUB", "NUMPAT"),
     # The server.
     "config": R("CONFIG", "GET") + R("CONFIG", "GET", "save") + R("CONFIG", "GET", "nothing")
     + R("CONFIG", "SET", "foo", "1") + R("CONFIG", "SET", "timeout", "x")
     + R("CONFIG", "SET", "timeout") + R("CONFIG", "SET", "timeout", "1", "timeout", "2")
+    + R("CONFIG", "SET", "timeout", "-1")
     + R("CONFIG", "SET", "maxclients", "0") + R("CONFIG", "SET", "databases", "2")
     + R("CONFIG", "SET", "timeout", "0") + R("CONFIG", "GET", "tim*out")
     + R("CONFIG", "RESETSTAT"),
@@ -149,7 +158,7 @@ CASES: dict[str, bytes] = {
     "flush": R("FLUSHALL", "x") + R("FLUSHDB", "ASYNC", "SYNC") + R("FLUSHDB", "sync"),
     "shutdown": R("SHUTDOWN", "x") + R("SHUTDOWN", "ABORT") + R("SHUTDOWN", "SAVE", "NOSAVE"),
     "slow log": R("SLOWLOG", "GET", "-2") + R("SLOWLOG", "GET", "x") + R("SLOWLOG", "RESET")
-    + R("SLOWLOG", "FOO"),
+    + R("SLOWLOG", "FOO") + R("SLOWLOG", "GET", "1", "2"),
     "latency": R("LATENCY", "LATEST") + R("LATENCY", "RESET") + R("LATENCY", "HISTORY", "x"),
     "memory": R("MEMORY", "USAGE") + R("MEMORY", "USAGE", "nothing")
     + R("MEMORY", "USAGE", "a", "SAMPLES") + R("MEMORY", "USAGE", "a", "FOO", "1"),
@@ -159,7 +168,8 @@ CASES: dict[str, bytes] = {
     "keys of commands": R("COMMAND", "GETKEYS", "GET", "a") + R("COMMAND", "GETKEYS", "PING", "a")
     + R("COMMAND", "GETKEYS", "MSET", "a", "1", "b", "2") + R("COMMAND", "GETKEYS", "FOO", "a")
     + R("COMMAND", "GETKEYS", "GET") + R("COMMAND", "GETKEYS", "GET", "a", "b")
-    + R("COMMAND", "GETKEYS", "ZUNION", "2", "a", "b"),
+    + R("COMMAND", "GETKEYS", "ZUNION", "2", "a", "b")
+    + R("COMMAND", "GETKEYS", "ZUNIONSTORE", "d", "9", "a", "b"),
 }  # fmt: skip
 
 DIFFERENCES: dict[str, str] = {

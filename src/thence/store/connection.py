@@ -175,6 +175,10 @@ class Connection:
             self._is_harmless = True
         try:
             command = self._host.dispatch.admit(session, name, args)
+            if session.closing:  # no client of Redis: it gets nothing
+                self._out.clear()
+                self._answers = 0
+                return True
             if command is not None and db.failure and is_about_data(command):
                 raise CommandError(failure_text(db.failure))
             if command is not None and is_writing(session, command) and not db.has_room():

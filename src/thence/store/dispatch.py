@@ -54,6 +54,9 @@ _WHILE_SUBSCRIBED: Final = frozenset(
         "UNSUBSCRIBE",
     }
 )
+_OF_HTTP: Final = frozenset({b"POST", b"HOST:"})
+"""How requests of browsers begin, and go on.  A page of anybody can make a browser send some to a
+server on its own machine, with what looks like commands in them."""
 LOGGER: Final = logging.getLogger("thence.store")
 
 
@@ -80,6 +83,8 @@ class Dispatch:
     def find(self, name: bytes, args: list[bytes]) -> Command:
         """The command, with the right number of arguments; CommandError says what is wrong."""
         full = name.decode("utf-8", "surrogateescape").upper()
+        if "|" in full:
+            raise CommandError(unknown_command(name, args))  # subcommands have no such names
         found = self._commands.get(full)
         if full in self._containers:
             if args:
@@ -101,7 +106,16 @@ class Dispatch:
 
     def admit(self, session: Session, name: bytes, args: list[bytes]) -> Command | None:
         """The command to run now; None if it was queued for EXEC; CommandError if it is refused,
-        and EXEC with it."""
+        and EXEC with it.  Who is no client of Redis is not answered, and has to go."""
+        if name.upper() in _OF_HTTP:
+            session.closing = True
+            event(
+                LOGGER,
+                logging.WARNING,
+                "connection dropped: it speaks HTTP, perhaps on behalf of a page in a browser",
+                address=session.address,
+            )
+            return None
         try:
             return self._admit(session, name, args)
         except CommandError:

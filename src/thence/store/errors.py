@@ -80,18 +80,28 @@ def shown(data: bytes) -> str:
 
 
 def unknown_command(name: bytes, args: list[bytes]) -> str:
-    """The name and the beginning of the arguments, each in quotes, a space after each."""
+    """The name and the beginning of the arguments, each in quotes, a space after each, and each
+    only up to a zero byte."""
     beginning = b""
     for arg in args:
         if len(beginning) >= _SHOWN_BYTES_MAX:
             break
-        beginning += b"'%b' " % arg[: _SHOWN_BYTES_MAX - len(beginning)]
+        part = arg[: _SHOWN_BYTES_MAX - len(beginning)].partition(b"\0")[0]
+        beginning += b"'%b' " % part
     repeated = beginning.decode("utf-8", "surrogateescape")
     return f"ERR unknown command '{shown(name)}', with args beginning with: {repeated}"
 
 
 def unknown_subcommand(command: str, name: bytes) -> str:
     return f"ERR unknown subcommand '{shown(name)}'. Try {command.upper()} HELP."
+
+
+def wrong_subcommand(command: str, name: str) -> str:
+    """Of a few subcommands that take one argument or none."""
+    return (
+        f"ERR unknown subcommand or wrong number of arguments for '{name}'. "
+        f"Try {command.upper()} HELP."
+    )
 
 
 def wrong_arity(command: str) -> str:

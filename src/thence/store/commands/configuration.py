@@ -82,7 +82,7 @@ def config_set(db: Database, session: Session, args: list[bytes]) -> Reply:
         if name not in _SETTABLE:
             raise _refusal(option, "can't set immutable config")
         low, high, put = _SETTABLE[name]
-        if not value.isdigit() or len(value) > 19:
+        if not value.removeprefix(b"-").isdigit() or len(value) > 19:
             raise _refusal(option, "argument couldn't be parsed into an integer")
         if not low <= int(value) <= high:
             raise _refusal(option, f"argument must be between {low} and {high} inclusive")

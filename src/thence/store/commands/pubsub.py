@@ -11,6 +11,7 @@ from typing import Final
 from thence.store.commands.base import Database, Function, command
 from thence.store.commands.glob import matcher
 from thence.store.commands.help import help_of
+from thence.store.errors import CommandError, shown, wrong_subcommand
 from thence.store.replies import Push, Reply, Several
 from thence.store.session import Session
 
@@ -48,6 +49,8 @@ def publish(db: Database, session: Session, args: list[bytes]) -> Reply:
 
 
 def channels(db: Database, session: Session, args: list[bytes]) -> Reply:
+    if len(args) > 2:
+        raise CommandError(wrong_subcommand("pubsub", shown(args[0])))
     matches: Callable[[bytes], object] = matcher(args[1]) if len(args) > 1 else bool
     found = session.shared.topics.channels()
     return found if len(args) == 1 else [channel for channel in found if matches(channel)]

@@ -50,11 +50,14 @@ class Rows:
 
 
 def counted_keys(at: int, before: int = 0) -> KeysOf:
-    """Keys whose number is the argument ``at``; so many arguments ``before`` are keys as well."""
+    """Keys whose number is the argument ``at``; so many arguments ``before`` are keys as well.
+    Empty if there are not so many."""
 
     def keys_of(args: list[bytes]) -> list[bytes]:
         number = args[at]
-        count = int(number) if number.isdigit() else 0
+        count = int(number) if number.isdigit() and len(number) < 10 else 0
+        if not 0 < count <= len(args) - at - 1:
+            return []
         return args[:before] + args[at + 1 : at + 1 + count]
 
     return keys_of

@@ -17,7 +17,7 @@ from thence.store.commands.base import Database, command
 from thence.store.commands.configuration import config_get, config_set
 from thence.store.commands.help import help_of
 from thence.store.commands.version import COMPATIBLE
-from thence.store.errors import SYNTAX, CommandError
+from thence.store.errors import SYNTAX, CommandError, shown, wrong_subcommand
 from thence.store.replies import NOTHING, OK, Reply, Verbatim
 from thence.store.session import Session
 
@@ -171,6 +171,8 @@ def memory_usage(db: Database, session: Session, args: list[bytes]) -> Reply:
 
 
 def slowlog_get(db: Database, session: Session, args: list[bytes]) -> Reply:
+    if len(args) > 2:
+        raise CommandError(wrong_subcommand("slowlog", shown(args[0])))
     if len(args) > 1:
         bounded(args[1], -1, 2**62, "ERR count should be greater than or equal to -1")
     return []

@@ -9,7 +9,7 @@ import pytest
 
 from tests.store.raw import Client, Site, request, run, served, until
 from tests.transport.peers import each_loop
-from thence.store.connection import UNREAD_BYTES_MAX
+from thence.store.connection import QUIET_S, UNREAD_BYTES_MAX
 
 MIB = 1 << 20
 
@@ -343,6 +343,36 @@ def test_nonsense_ends_its_connection_after_what_came_before(data: bytes):
             assert site.server.shared.dropped == 1
 
     run(main())
+
+
+@each_loop
+def test_who_sends_too_much_can_send_all_of_it_and_hears_what_is_wrong(loop: str):
+    """A connection that is closed while bytes arrive is reset: the client would lose the error."""
+
+    async def main() -> None:
+        async with served(value_bytes_max=MIB) as site:
+            client = await site.client()
+            client.write(request("SET", "k", bytes(32 * MIB)))
+            await client.writer.drain()
+            assert await client.rest() == b"-ERR Protocol error: invalid bulk length\r\n"
+            client.close()
+            await until(lambda: not site.server.clients)
+
+    run(main(), loop)
+
+
+@each_loop
+def test_who_was_told_what_is_wrong_and_is_silent_is_dropped(loop: str):
+    async def main() -> None:
+        async with served() as site:
+            client = await site.client()
+            client.write(b"*x\r\n")
+            assert b"Protocol error" in await client.rest()
+            assert site.server.clients == 1
+            async with asyncio.timeout(10 * QUIET_S):
+                await until(lambda: not site.server.clients)
+
+    run(main(), loop)
 
 
 def test_a_bug_in_a_command_is_an_error_and_the_connection_goes_on(

@@ -31,6 +31,8 @@ PIECES_MAX: Final = 512
 """Replies that are put together into one write."""
 CLOSE_S: Final = 10.0
 """A client that does not read has so long to take its last replies."""
+QUIET_S: Final = 0.5
+"""A client whose bytes are no request, and that has been silent for so long, has sent them all."""
 
 
 class Connection:
@@ -59,6 +61,7 @@ class Connection:
         self._blocked: asyncio.Task[None] | None = None
         self._is_short_of_room = False  # that is why it is blocked
         self._has_ended = False  # nothing more comes from the client
+        self._is_lingering = False
         self._is_gone = False
         self._pushed_bytes = 0  # in ``_out``, with a flush to come
 
@@ -332,9 +335,28 @@ class Connection:
         self._flush()
         if self._held or self._is_gone or self._transport.is_closing():
             return
+        if self._parser.fault and not self._has_ended and not self._is_lingering:
+            self._linger()
+            return
         self._transport.close()
         if self._transport.get_write_buffer_size():
             self._loop.call_later(CLOSE_S, self._drop)
+
+    def _linger(self) -> None:
+        """Take what still comes, and forget it: closing would reset the connection, and a client in
+        the middle of a large request would never read what is wrong with it."""
+        self._is_lingering = True
+        self._transport.resume_reading()
+        if self._transport.can_write_eof():
+            self._transport.write_eof()
+        self._loop.call_later(QUIET_S, self._end_if_quiet)
+        self._loop.call_later(CLOSE_S, self._drop)
+
+    def _end_if_quiet(self) -> None:
+        if self._now() - self.session.last_active >= QUIET_S:
+            self.close()
+        else:
+            self._loop.call_later(QUIET_S, self._end_if_quiet)
 
     def _drop(self) -> None:
         """End it at once."""

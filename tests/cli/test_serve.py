@@ -175,6 +175,7 @@ def test_clients_over_tls(start: type[Server], tmp_path: Path):
     files = issue("localhost", tmp_path / "ca", tmp_path / "certificates")
     words = ["--resp-cert", str(files.certificate), "--resp-key", str(files.key)]
     node = start("--resp", "127.0.0.1:0", *words, "--resp-ca", str(files.ca))
+    assert node.expect(READY)[4].startswith("redis-cli --tls -p ")
     options = {"ssl": True, "ssl_ca_certs": str(files.ca), "ssl_check_hostname": False}
     own = {"ssl_certfile": str(files.certificate), "ssl_keyfile": str(files.key)}
     with node.client(**options, **own) as client:

@@ -131,7 +131,8 @@ class _Serving:
 
     def _greeting(self) -> str:
         config, (host, _, port) = self._node.config, self._site.address.rpartition(":")
-        where = "" if host == "127.0.0.1" else f" -h {host.strip('[]')}"
+        where = "" if host in ("127.0.0.1", "0.0.0.0", "[::]") else f" -h {host.strip('[]')}"
+        where += " --tls" if config.resp.cert else ""
         kept = f"data in {config.journal.folder}"
         if config.journal.folder is None:
             kept = "data in memory only, gone when it stops (--data DIR keeps it)"

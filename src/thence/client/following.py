@@ -1,12 +1,42 @@
-"""Who is told all that is done to single objects of a replica, with its stamps."""
+"""Who is told what is done to a replica: before it is done, to any key; or with its stamps, to a
+single object."""
 
 from __future__ import annotations
 
 from collections.abc import Collection
-from typing import Protocol
+from typing import Final, Protocol
 
 from thence.crdt.base import Element, Op, Stamp
-from thence.crdt.keyspace import CLEAR, KEYS, REMOVE
+from thence.crdt.keyspace import CLEAR, KEYS, REMOVE, Keyspace, Watch
+
+
+class Watchers:
+    """Those of one keyspace: called with key, code and operation before anything changes."""
+
+    def __init__(self, keyspace: Keyspace) -> None:
+        self._keyspace: Final = keyspace
+        self._watchers: list[Watch] = []
+
+    def __contains__(self, watcher: Watch) -> bool:
+        return watcher in self._watchers
+
+    def add(self, watcher: Watch) -> None:
+        """From now on."""
+        self._watchers.append(watcher)
+        self._choose()
+
+    def remove(self, watcher: Watch) -> None:
+        """Call it no more."""
+        self._watchers.remove(watcher)
+        self._choose()
+
+    def _choose(self) -> None:
+        watchers = self._watchers
+        self._keyspace.watch = self._tell if len(watchers) > 1 else next(iter(watchers), None)
+
+    def _tell(self, key: Element, code: int, op: Op | None) -> None:
+        for watcher in self._watchers[:]:
+            watcher(key, code, op)
 
 
 class Follower(Protocol):

@@ -212,7 +212,7 @@ class Objects:
         """Call this with the object after it changed, here or because of others, once in a turn.
         What it raises goes to the exception handler of the event loop."""
         if not self._changed:
-            self.replica.watch(self._watch)
+            self.replica.watchers.add(self._watch)
             self.replica.each_turn(self._tell)
         place = (handle.name, handle.kind.CODE)
         self._changed.setdefault(place, []).append((handle, callback))

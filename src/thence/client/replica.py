@@ -20,7 +20,7 @@ from typing import Any, Final
 
 from thence.causal.dot import SEQ_BITS
 from thence.client.events import Evicted, Left
-from thence.client.following import Followers
+from thence.client.following import Followers, Watchers
 from thence.client.group import Group
 from thence.client.kept import Find
 from thence.client.replica_snapshot import META_KEY, Meta, Rows, meta_of, rows_of
@@ -28,7 +28,7 @@ from thence.client.replica_stamps import Placeholders, TagStamp
 from thence.crdt import batch
 from thence.crdt.base import Element, Op, Stamp
 from thence.crdt.children import REGISTER, UNREMOVABLE, class_of
-from thence.crdt.keyspace import CLEAR, KEYS, PUBLISH, REMOVE, Keyspace, Watch
+from thence.crdt.keyspace import CLEAR, KEYS, PUBLISH, REMOVE, Keyspace
 from thence.crdt.register_counter import SET
 from thence.engine.streams import STREAM_BASE
 from thence.errors import LimitError, LocalProtocolError, ThenceError
@@ -78,7 +78,7 @@ class Replica:
         self.splits = True
         """Large batches are sent before the turn ends; False: that is for ``send_large``."""
         self._hearers: list[Hear] = []
-        self._watchers: list[Watch] = []
+        self.watchers: Final = Watchers(self.keyspace)  # told what is about to change
         self.followers: Final = Followers()  # told all that is done to single objects
         self._committed: list[Committed] = []
         self._each_turn: list[Callable[[], None]] = []
@@ -386,7 +386,7 @@ class Replica:
         for callback in callbacks:
             callback(failure)
 
-    # ---- what was seen, and who watches ----------------------------------------------------------
+    # ---- what was seen ---------------------------------------------------------------------------
 
     def seen(self) -> dict[str, int]:
         """By member, the number of its last message that took effect here, with everything that was
@@ -410,39 +410,21 @@ class Replica:
         if self.group.has_room:
             self._send([batch.ASKING])
 
-    def watch(self, watcher: Watch) -> None:
-        """Call this with key, code and operation before anything changes."""
-        self._watchers.append(watcher)
-        self._choose_watch()
-
-    def unwatch(self, watcher: Watch) -> None:
-        """Call it no more."""
-        self._watchers.remove(watcher)
-        self._choose_watch()
-
-    def _choose_watch(self) -> None:
-        watchers = self._watchers
-        self.keyspace.watch = self._tell if len(watchers) > 1 else next(iter(watchers), None)
-
-    def _tell(self, key: Element, code: int, op: Op | None) -> None:
-        for watcher in self._watchers[:]:
-            watcher(key, code, op)
-
     # ---- state, for newcomers and for the journal (``Kept``) -------------------------------------
 
     def snapshot(self) -> Iterator[bytes]:
         """The state of this moment, in chunks; it may go on changing while they are drawn."""
         self._end_batch()
         made = self._rows.export(self._meta())
-        if self._before not in self._watchers:
-            self.watch(self._before)
+        if self._before not in self.watchers:
+            self.watchers.add(self._before)
         return made
 
     def _before(self, key: Element, code: int, op: Op | None) -> None:
         if self._rows.is_exporting:
             self._rows.before(key, code, op)
         else:
-            self.unwatch(self._before)
+            self.watchers.remove(self._before)
 
     def _meta(self) -> Meta:
         return Meta(seen=self._seen, pieces=self._pieces)

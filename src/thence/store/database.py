@@ -276,7 +276,7 @@ class Database:
     def _watch(self) -> None:
         if not self._is_watching:
             self._is_watching = True
-            self.replica.watch(self._changes)
+            self.replica.watchers.add(self._changes)
 
     def _changes(self, key: Element, code: int, op: Op | None) -> None:
         """Something is about to change."""

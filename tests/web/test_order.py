@@ -101,6 +101,39 @@ def test_what_a_restart_took_back_is_in_the_past_of_nothing_after_it():
     assert run.event(delivered)["undone"]["pos"] == 1
 
 
+def test_a_path_after_a_restart_goes_through_what_it_carried_on():
+    made = records(
+        a="send a:1",
+        b="send b:1; send b:2 < b:1; deliver a:1; restart < a:1 b:2; send b:3 < a:1 b:2; end",
+    )
+    run = opened(made, info("a", "b", complete=False))
+    restarted = run.row("b", 4)
+    steps = run.compare(run.row("a", 0), restarted)["path"]
+    assert [(s["from"]["pos"], s["to"]["pos"], s["how"]) for s in steps] == [
+        (0, 2, "message"),
+        (2, 4, "log"),
+    ]
+
+
+@pytest.mark.parametrize("seed", seeds(15))
+def test_each_link_of_a_path_is_a_log_or_a_message_also_across_restarts(seed: int):
+    logs, about = dynamic_execution(seed)
+    made = records_of(logs)
+    run = opened(made, about)
+    record_at = {(record.node, record.pos): record for record in made}
+    rng = random.Random(seed)
+    for one, other in rng.choices([(a, b) for a in range(len(made)) for b in range(a)], k=80):
+        for step in (*run.order.path(one, other), *run.order.path(other, one)):
+            tail, head = (record_at[place(run, row)] for row in (step.tail, step.head))
+            if step.how == "log":
+                assert (tail.node, tail.pos < head.pos) == (head.node, True)
+            elif step.how == "message" and head.kind != "snapshot":
+                assert (tail.kind, tail.dot) == ("send", head.dot)
+            elif step.how == "message":
+                latest = {dot.node: dot.seq for dot in head.context or ()}
+                assert latest[tail.dot.node] >= tail.dot.seq
+
+
 @pytest.mark.parametrize("seed", seeds(12))
 def test_the_greatest_consistent_cut_lacks_nothing_and_is_the_greatest(seed: int):
     made, about = arrivals_of(seed)

@@ -106,6 +106,12 @@ def test_what_is_even_is_not_folded():
     assert fold_quiet(np.zeros(0)).folds == ()
 
 
+@pytest.mark.parametrize("count", [3, 10, 40])
+def test_nor_is_what_is_even_and_short_or_has_records_side_by_side(count: int):
+    assert fold_quiet(np.arange(count) * 1e6).folds == ()
+    assert fold_quiet(np.repeat(np.arange(float(count)), 4)).folds == ()
+
+
 def test_ticks_are_round_numbers_and_few():
     plain = Fold(np.zeros(1), np.zeros(1))
     found = ticks("order", 0.0, 103.0, plain, 0)

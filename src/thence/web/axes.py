@@ -24,7 +24,7 @@ WALL_CLOCK_US: Final = 1_000_000_000_000_000
 FOLD_SHARE: Final = 0.02
 """A stretch is quiet when it is at least this much of the whole..."""
 FOLD_TIMES: Final = 12.0
-"""...and this many times as long as the mean of what lies between two records."""
+"""...and this many times as long as what usually, in the median, lies between two records."""
 FOLDED_SHARE: Final = 0.01
 """What a folded stretch takes, of what is not folded."""
 TICKS_MAX: Final = 12
@@ -74,13 +74,12 @@ def fold_quiet(x: Floats) -> Fold:
     gaps = np.diff(x)
     whole = float(x[-1] - x[0])
     quiet = np.flatnonzero(gaps >= max(FOLD_SHARE * whole, 1.0))
-    rest = whole - float(gaps[quiet].sum())
-    mean = max(rest / max(1, len(gaps) - len(quiet)), 1e-9)
-    quiet = quiet[gaps[quiet] >= FOLD_TIMES * mean]
+    usual = float(np.median(gaps[gaps > 0]))
+    quiet = quiet[gaps[quiet] >= FOLD_TIMES * usual]
     if not len(quiet):
         return Fold(x[:1], x[:1])
     rest = max(whole - float(gaps[quiet].sum()), 1.0)
-    short = max(rest * FOLDED_SHARE, mean)
+    short = max(rest * FOLDED_SHARE, usual)
     corners_x, corners_u, folds = [float(x[0])], [float(x[0])], []
     for place in quiet.tolist():
         begin, end = float(x[place]), float(x[place + 1])

@@ -291,7 +291,7 @@ class Order:
                 steps.append(Step(first, at, "log"))
                 return first
         at_rows, ids = taken_in(self.life_at(lane, local))
-        ids, at_rows = ids[at_rows <= local], at_rows[at_rows <= local]
+        ids = ids[at_rows <= local]
         knows = np.zeros(len(ids), np.bool_)
         for goal in goals:
             knows |= self.vectors[self.numbering.origin(goal), ids] >= goal
@@ -299,7 +299,7 @@ class Order:
             return None
         which = int(np.argmax(knows))
         dot = int(ids[which])
-        taken = int(self.layout.first[lane]) + max(int(at_rows[which]), 0)
+        taken = int(self.layout.first[lane]) + self._taken_at(lane, local, dot)
         sent = int(self.layout.send_row[dot])
         if taken != at:
             steps.append(Step(taken, at, "log"))
@@ -308,6 +308,16 @@ class Order:
         if sent != taken:
             steps.append(Step(sent, taken, "message"))
         return sent
+
+    def _taken_at(self, lane: int, local: int, dot: int) -> int:
+        """The local row at which a log took what it knows of at a local row: in the life this is
+        in, or in an earlier one from which a restart carried it on."""
+        for life in reversed(self.logs[lane].lives):
+            at, ids = taken_in(life)
+            found = at[(ids == dot) & (at >= 0) & (at <= local)]
+            if len(found):
+                return int(found[0])
+        return self.life_at(lane, local).start
 
     def _back_in_context(self, at: int, goals: list[int], steps: list[Step]) -> int | None:
         """The same from a send on a stream, whose past is what its context names."""

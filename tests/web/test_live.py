@@ -2,17 +2,25 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from pathlib import Path
+from threading import Event
 from typing import Any
+
+import pytest
 
 from tests.trace.faults import info, records
 from tests.web.traces import served, until, write
 from thence.trace.record import record_to_json
 from thence.trace.resumable import ResumableLog
+from thence.trace.verdict import Verdict
 from thence.trace.writer import write_info
+from thence.web.execution import Execution
+from thence.web.runs import Viewer
 
 Visit = Callable[..., Any]
+TOO_LONG_S = 30.0
 
 
 def test_what_nodes_write_arrives(visit: Visit, tmp_path: Path):
@@ -57,3 +65,50 @@ def test_a_folder_that_is_still_empty_waits(visit: Visit, tmp_path: Path):
         assert "No records yet" in page.inner_text(".message")
         write(tmp_path, records(a="send a:1"), info("a", complete=False))
         until(page, "thence.active.window?.marks.x.length === 1")
+
+
+def test_a_run_that_grows_while_it_is_checked_is_checked_once_more(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    going, checks = Event(), list[Execution]()
+
+    def check(execution: Execution) -> Verdict:
+        checks.append(execution)
+        going.wait(TOO_LONG_S)
+        return real(execution)
+
+    real = Execution.check
+    monkeypatch.setattr(Execution, "check", check)
+    made = records(a="; ".join(f"send a:{seq}" for seq in range(1, 6)))
+    write(tmp_path, made[:1], info("a", complete=False))
+    with Viewer([str(tmp_path)], live=True) as viewer:
+        viewer.loaded(0)
+        viewer.follow()
+        for at, record in enumerate(made[1:], 1):
+            with (tmp_path / "a-000000.jsonl").open("ab") as log:
+                log.write(record_to_json(record) + b"\n")
+            wait(lambda at=at: len(viewer.execution(0)[1].layout) == at + 1)
+        assert len(checks) == 1
+        going.set()
+        wait(lambda: viewer.loaded(0).checked)
+        assert [len(each.layout) for each in checks] == [1, 5]
+
+
+def test_a_check_that_takes_long_does_not_keep_the_page_from_ending(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    going = Event()
+    monkeypatch.setattr(Execution, "check", lambda _: going.wait(TOO_LONG_S))
+    write(tmp_path, records(a="send a:1"), info("a"))
+    with Viewer([str(tmp_path)]) as viewer:
+        viewer.loaded(0)
+        began = time.monotonic()
+    assert time.monotonic() - began < TOO_LONG_S / 2
+    going.set()
+
+
+def wait(condition: Callable[[], bool]) -> None:
+    end = time.monotonic() + TOO_LONG_S
+    while not condition():
+        assert time.monotonic() < end
+        time.sleep(0.02)

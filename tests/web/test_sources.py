@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import gzip
+import json
+import time
 from pathlib import Path
 
 import pytest
@@ -93,6 +95,39 @@ def test_what_is_no_trace_is_said(tmp_path: Path):
     picture.write_bytes(b"\x89PNG\r\n\x00\xff")
     with pytest.raises(UnusableInputError, match="is not a trace"):
         find_sources(str(picture), tmp_path)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        json.dumps([{"id": n, "x": {"y": [n]}} for n in range(20_000)]),
+        "a {" + "a" * 100_000 + "\n" + " {" * 100_000,
+        "x" * 200_000,
+    ],
+    ids=["json", "braces", "word"],
+)
+def test_a_long_line_that_is_no_trace_is_said_soon(text: str, tmp_path: Path):
+    file = tmp_path / "long"
+    file.write_text(text)
+    began = time.process_time()
+    with pytest.raises(UnusableInputError, match="is not a trace"):
+        find_sources(str(file), tmp_path)
+    assert time.process_time() - began < 20
+
+
+def test_a_line_an_event_is_not_taken_for_two(tmp_path: Path):
+    file = tmp_path / "lines.log"
+    file.write_text('x {"x":1} said\ny {"x":1,"y":1} heard\nx {"x":2} more\ny {"x":1,"y":2} so\n')
+    (run,) = loaded(file, tmp_path)
+    assert run.summary()["messages"] == 4
+    assert run.order.before(run.row("x", 0), run.row("y", 1))
+
+
+def test_an_event_may_have_braces_of_its_own(tmp_path: Path):
+    file = tmp_path / "braces.log"
+    file.write_text('x {"x":1} sent {"to": "y"} and {more}\ny {"x":1,"y":1} took it\n')
+    (run,) = loaded(file, tmp_path)
+    assert run.order.before(run.row("x", 0), run.row("y", 1))
 
 
 def test_a_source_is_marked_anew_only_when_something_changed(tmp_path: Path):

@@ -128,3 +128,12 @@ def test_ticks_go_on_behind_a_fold():
     assert found[0]["label"] == "0"
     assert found[-1]["label"].startswith("1,000,00")
     assert len(found) < 20
+
+
+@pytest.mark.parametrize("start_us", [1 << 62, 253_402_300_799_000_000, 1_700_000_000_000_000])
+def test_clocks_that_no_calendar_has_are_labelled_too(start_us: int):
+    for low, high in ((0.0, 5e6), (-1e20, 1e20), (4e18, 5e18)):
+        assert all(
+            tick["label"]
+            for tick in ticks("time", low, high, Fold(np.zeros(1), np.zeros(1)), start_us)
+        )

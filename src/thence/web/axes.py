@@ -20,7 +20,9 @@ from thence.trace.layout import Layout
 Floats = npt.NDArray[np.float64]
 AXES: Final = ("order", "time", "graph")
 WALL_CLOCK_US: Final = 1_000_000_000_000_000
-"""Clocks beyond this (the year 2001) count from 1970, others from the beginning of the run."""
+"""Clocks beyond this (the year 2001) count from 1970, others from the beginning of the run..."""
+CALENDAR_END_US: Final = 253_402_300_800_000_000
+"""...and those beyond this (the year 10000), which no calendar here has."""
 FOLD_SHARE: Final = 0.02
 """A stretch is quiet when it is at least this much of the whole..."""
 FOLD_TIMES: Final = 12.0
@@ -132,7 +134,7 @@ def label(axis: str, x: float, step: float, start_us: int) -> str:
     """What to write at a coordinate."""
     if axis != "time":
         return f"{x:,.0f}"
-    if start_us >= WALL_CLOCK_US:
+    if start_us >= WALL_CLOCK_US and 0 <= start_us + x < CALENDAR_END_US:
         moment = datetime.fromtimestamp((start_us + x) / 1e6, UTC)
         return moment.strftime("%H:%M:%S") + (f".{moment.microsecond // 1000:03}" if step < 1e6
                                               else "")  # fmt: skip

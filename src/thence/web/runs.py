@@ -25,6 +25,8 @@ LOOK_S: Final = 0.3
 """How often a live folder is looked at."""
 REST: Final = 2.0
 """After reading a run that grows, so many times as long as that took passes before the next."""
+STOP_S: Final = 1.0
+"""So long is what goes on in the background waited for at the end."""
 
 
 class Loaded:
@@ -44,6 +46,12 @@ class Loaded:
             self.windows = Windows(self.execution, Path(folder))
             self.texts = Texts(self.execution, source.records)
             self.windows.window(Ask(axis=AXES[0], low=0.0, high=1.0))  # the first one it shows
+
+    @property
+    def checked(self) -> bool:
+        """Whether there is nothing left to check."""
+        found = self.execution
+        return found is None or found.verdict is not None or bool(self.error)
 
     def check(self) -> None:
         """Check it; a run that cannot be checked says why."""
@@ -79,6 +87,7 @@ class Viewer:
         self._version = 0
         self.closing = Event()
         self._threads: list[Thread] = []
+        self._checking: set[int] = set()
 
     def __enter__(self) -> Viewer:
         return self
@@ -87,10 +96,12 @@ class Viewer:
         self.close()
 
     def close(self) -> None:
-        """Stop what goes on in the background, and remove the files."""
+        """Stop what goes on in the background, and remove the files.  A check that takes long
+        ends with the process: it writes nothing."""
         self.closing.set()
+        end = time.monotonic() + STOP_S
         for thread in self._threads:
-            thread.join()
+            thread.join(max(0.0, end - time.monotonic()))
         self._work.cleanup()
 
     # ---- runs ------------------------------------------------------------------------------------
@@ -117,11 +128,24 @@ class Viewer:
             self._loaded.move_to_end(number)
             while len(self._loaded) > LOADED_MAX:
                 self._loaded.popitem(last=False)
-        thread = Thread(target=found.check, name=f"check-{number}", daemon=True)
-        with self._lock:
+            if number in self._checking:
+                return found  # the check that goes on looks for a later reading when it is done
+            self._checking.add(number)
+            thread = Thread(target=self._check, args=(number,), name=f"check-{number}", daemon=True)
             self._threads = [each for each in self._threads if each.is_alive()] + [thread]
         thread.start()
         return found
+
+    def _check(self, number: int) -> None:
+        """Check the latest reading of a run until that is done: readings that a growing run has
+        passed meanwhile are left out."""
+        while True:
+            with self._lock:
+                found = self._loaded.get(number)
+                if found is None or found.checked or self.closing.is_set():
+                    self._checking.discard(number)
+                    return
+            found.check()
 
     def execution(self, number: int) -> tuple[Loaded, Execution]:
         """A run that has records; UnusableInputError for one that has none yet."""
@@ -141,12 +165,7 @@ class Viewer:
         """By number, of the runs in memory: which reading it is, and whether it was checked."""
         with self._lock:
             return {
-                number: (
-                    found.version,
-                    found.execution is None
-                    or found.execution.verdict is not None
-                    or bool(found.error),
-                )
+                number: (found.version, found.checked)
                 for number, found in sorted(self._loaded.items())
             }
 
@@ -164,13 +183,13 @@ class Viewer:
             with self._lock:
                 loaded = list(self._loaded.items())
             for number, found in loaded:
-                if found.source.mark() == found.mark:
-                    continue
                 began = time.monotonic()
                 try:
+                    if found.source.mark() == found.mark:
+                        continue
                     with self._locks[number]:
                         self._load(number)
-                except ThenceError:
-                    continue  # half of something; it is looked at again
+                except (ThenceError, OSError):
+                    continue  # half of something, or gone; it is looked at again
                 if self.closing.wait(REST * (time.monotonic() - began)):
                     return

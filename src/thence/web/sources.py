@@ -40,12 +40,14 @@ from thence.trace.segments import MALFORMED, Quarantine, lines_of, part_of_recor
 from thence.trace.views import founders_of
 
 PARSERS: Final = (
-    r"(?<event>.*)\n(?<host>\S*) (?<clock>{.*})",
-    r"(?<host>\S*) (?<clock>{.*})\n(?<event>.*)",
-    r"(?<host>\S*) (?<clock>{.*}) (?<event>.*)",
-    r"\[\w+\] \[(?<date>([^ ]+ [^ ]+))\] [^ ]+ \[[^\]]*/(?<host>\w+)\] (?<clock>.*\}) (?<event>.*)",
+    r"^(?<event>.*)\n(?<host>\S*) (?<clock>{[^{}\n]*})[ \t]*$",
+    r"(?<!\S)(?<host>\S*) (?<clock>{[^{}\n]*})\n(?<event>.*)",
+    r"(?<!\S)(?<host>\S*) (?<clock>{[^{}\n]*}) (?<event>.*)",
+    r"\[\w+\] \[(?<date>([^ ]+ [^ ]+))\] [^ ]+ \[[^\]]*/(?<host>\w+)\] "
+    r"(?<clock>{[^{}\n]*}) (?<event>.*)",
 )
-"""Tried on a text in this order; the one that leaves the fewest lines over is taken."""
+"""Tried on a text in this order; the one that leaves the fewest lines over is taken.  Any text may
+come: where one begins and how far it looks is such that a long line costs its length, no more."""
 TEXT_BYTES_MAX: Final = 1 << 26
 
 

@@ -280,9 +280,10 @@ export class Panel {
   }
 }
 
-// A clock that counts from 1970 as a date, in UTC; any other as the time since its beginning.
+// A clock that counts from 1970 as a date, in UTC; any other as the time since its beginning, as
+// one beyond the year 9999, as on the axis.
 function moment(us) {
-  return us >= 1e15 ? new Date(us / 1000).toISOString().replace("T", " ") : duration(us);
+  return us >= 1e15 && us < 253402300800e6 ? new Date(us / 1000).toISOString().replace("T", " ") : duration(us);
 }
 
 export function label({ kind, dot, node, pos }) {

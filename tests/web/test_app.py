@@ -14,6 +14,7 @@ import msgspec
 import pytest
 
 import thence.web
+from tests.trace.dynamic_text import group, records_in
 from tests.trace.faults import info, records
 from tests.web.traces import served, write
 
@@ -172,3 +173,17 @@ def test_the_next_record_is_found_also_from_one_that_is_not_shown(address: str):
 @pytest.mark.parametrize("path", ["/api/export?run=0", "/api/news"])
 def test_streams_are_answers_to_get_only_too(address: str, path: str):
     assert ask(address, path, "POST")[0] == 405
+
+
+def test_the_stable_line_is_that_of_the_group_of_the_moment(tmp_path: Path):
+    made = records_in(
+        {
+            "a": "send a:1; stable a:1; join ^c; send a:2; evict ^b; stable a:2; end",
+            "b": "deliver a:1; stable a:1",
+            "c": "snapshot ^a < a:1 @ a b c ! a:1; deliver a:2; evict ^b; stable a:2; end",
+        }
+    )
+    with served(write(tmp_path, made, group("a b"))) as (address, _):
+        for moment, expected in (("", "a:2"), ("&u=1", "a:1"), ("&u=4", "a:1"), ("&u=6", "a:2")):
+            answer = asked(address, f"/api/stability?run=0&axis=time{moment}")
+            assert answer["places"][0]["dot"] == expected, moment

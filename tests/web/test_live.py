@@ -46,6 +46,37 @@ def test_what_nodes_write_arrives(visit: Visit, tmp_path: Path):
         assert "Violations 1" in page.inner_text("#tab-violations")
 
 
+def test_what_is_selected_stays_so_where_it_is_now(visit: Visit, tmp_path: Path):
+    logs = records(a="send a:1; send a:2 < a:1", b="deliver a:2; end")
+    write(tmp_path, logs[2:], info("a", "b", complete=False))
+    with served(tmp_path, live=True) as (address, _):
+        page = visit(address + "#at=b@1&cut=b@0")
+        assert page.evaluate("thence.active.selected.x") == 2
+        write(tmp_path, logs[:2], info("a", "b", complete=False))
+        until(page, "thence.active.selected.x === 4")
+        until(page, "thence.active.cut.cut.map(each => each.x).join() === '2,3'")
+
+
+def test_a_page_that_nobody_looks_at_holds_no_connection(visit: Visit, tmp_path: Path):
+    hide = """hidden => {
+      Object.defineProperty(document, "hidden", {value: hidden, configurable: true});
+      document.dispatchEvent(new Event("visibilitychange"));
+    }"""
+    made = records(a="send a:1; send a:2 < a:1")
+    write(tmp_path, made[:1], info("a", complete=False))
+    with served(tmp_path, live=True) as (address, _):
+        first = visit(address)
+        for _ in range(7):
+            page = first.context.new_page()
+            page.goto(address)
+            page.wait_for_selector("html[data-ready]")
+            page.evaluate(hide, True)
+        first.evaluate(hide, True)
+        write(tmp_path, made, info("a", complete=False))
+        first.evaluate(hide, False)
+        until(first, "thence.active.window.marks.x.length === 2")
+
+
 def test_what_a_node_has_not_sealed_yet_is_shown(visit: Visit, tmp_path: Path):
     write_info(tmp_path, info("a", complete=False))
     with served(tmp_path, live=True) as (address, _):

@@ -158,6 +158,20 @@ def test_concurrent_records_are_said_to_be_concurrent(visit: Visit, slow: str):
     assert page.locator("#comparison ol").count() == 0
 
 
+def test_two_records_are_compared_by_keys(visit: Visit, story: str):
+    page = visit(story)
+    page.focus("canvas")
+    page.keyboard.press("Enter")
+    said(page, "send a:1 at a")
+    page.keyboard.press("m")
+    said(page, "is marked")
+    page.keyboard.press("ArrowDown")
+    until(page, "thence.active.selected.node === 'b'")
+    page.keyboard.press("m")
+    said(page, "send a:1 at a came before deliver a:1 at b")
+    assert page.locator("#comparison ol li").count() == 1
+
+
 def test_a_waiting_message_names_what_it_waits_for(visit: Visit, story: str):
     page = visit(story)
     click(page, "c", 0)
@@ -236,6 +250,19 @@ def test_filters_hide_lanes_and_kinds(visit: Visit, story: str):
     assert {node for node, _ in listed(page)} == {"a", "c"}
 
 
+@pytest.mark.parametrize("width", [400, 900, 1280])
+def test_menus_are_inside_the_page(visit: Visit, story: str, width: int):
+    page = visit(story, viewport={"width": width, "height": 700})
+    inside = """menu => {
+      const {left, right} = document.querySelector(menu).getBoundingClientRect();
+      return left >= 0 && right <= innerWidth && right - left > 100;
+    }"""
+    for menu in ("filters", "exports"):
+        page.click(f"#{menu} summary")
+        until(page, inside, f"#{menu} .pop")
+        page.click(f"#{menu} summary")
+
+
 def test_quiet_stretches_fold(visit: Visit, tmp_path: Path):
     made = records(a="send a:1; send a:2 < a:1; send a:3 < a:2; send a:4 < a:3")
     times = [0, 10, 1_000_000, 1_000_010]
@@ -265,6 +292,38 @@ def test_stepping_and_playing_go_through_the_execution(visit: Visit, story: str)
     until(page, "last => thence.active.cursor === last && !thence.player.playing", last)
     page.click("#unplay")
     until(page, "thence.active.cursor === null")
+
+
+def test_what_waits_is_not_shown_before_it_arrived(visit: Visit, slow: str):
+    page = visit(slow)
+    waits = """() => {
+      const pane = thence.active, seen = [];
+      const surface = {measure: () => 9, ...Object.fromEntries(["fill", "clip", "lines", "boxes",
+        "polyline", "triangles", "marks", "ring", "text"].map(name => [name, () => 0]))};
+      surface.clip = (x, y, w, h, draw) => draw();
+      surface.fill = (x, y, w, h, colour) => {
+        if (colour === pane.scene().colours.hold) seen.push(x + w);
+      };
+      return import('./static/draw.js').then(({draw}) => {
+        draw(surface, pane.geometry, pane.scene());
+        return [seen.length, Math.max(0, ...seen), pane.geometry.along(pane.cursor ?? 0)];
+      });
+    }"""
+    assert page.evaluate(waits)[0] > 2
+    page.evaluate("thence.active.cursor = 18.5")
+    count, end, cursor = page.evaluate(waits)
+    assert count == 2
+    assert end <= cursor
+    bar = """() => {
+      const pane = thence.active, found = pane.window.holds, g = pane.geometry;
+      const at = found.x1.findIndex(x1 => x1 > 18.5);
+      return import('./static/draw.js').then(({holdBox}) => {
+        const [x, y] = holdBox(g, found, pane.window.tracks, at);
+        return pane.findHold(x + 1, y + 1);
+      });
+    }"""
+    found = page.evaluate(bar)
+    assert found is None
 
 
 def test_arrows_go_along_a_log_and_across_lanes(visit: Visit, story: str):

@@ -231,7 +231,7 @@ def _search(viewer: Viewer, request: Request) -> Any:
 
 def _stability(viewer: Viewer, request: Request) -> Any:
     """The frontier: by node, the last of its sends that is known stable; to one node at a record,
-    or to all at a coordinate."""
+    or to all of the group at a coordinate."""
     found, execution = run_of(viewer, request)
     ask, layout = ask_of(execution, request), execution.layout
     if ask.selected >= 0:
@@ -241,7 +241,8 @@ def _stability(viewer: Viewer, request: Request) -> Any:
     else:
         lasts = _lasts(found, execution, ask, _number(request, "u", float("inf"))
                        if "u" in request.query_params else None)  # fmt: skip
-        each = [execution.order.stable_up_to(lane, last) for lane, last in enumerate(lasts)]
+        group = execution.order.group_at(lasts)
+        each = [execution.order.stable_up_to(lane, lasts[lane]) for lane in group]
         stable, by = np.minimum.reduce(each), ""
     places = []
     for lane, code in enumerate(layout.nodes):

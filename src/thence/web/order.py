@@ -24,6 +24,7 @@ from thence.trace.layout import KIND_READY, KIND_RECEIVE, Layout
 from thence.trace.numbering import KIND_SEND, NEVER
 from thence.trace.run import Life, LogIndex, Opened
 from thence.trace.vectors import taken_in
+from thence.trace.views import all_removals, views_of
 
 NOTHING, PAST, SELF, FUTURE, CONCURRENT = range(5)
 """What a record is to the one that was chosen."""
@@ -386,6 +387,24 @@ class Order:
             whole = np.maximum.accumulate(told[self.numbering.messages(origin)])
             stable[origin] += int(np.searchsorted(whole, local, side="right"))
         return stable
+
+    def group_at(self, cut: Sequence[int]) -> list[int]:
+        """The lanes of the nodes that belong to the group at a cut (the last local row of each
+        lane): without who is yet to join, who left, and who was removed by what any log inside
+        says.  All lanes if that is nobody."""
+        removed = {
+            removal.node
+            for log, last in zip(self.logs, cut, strict=True)
+            for removal in all_removals(log.changes)
+            if removal.at <= last
+        }
+        found = []
+        for lane, (log, last) in enumerate(zip(self.logs, cut, strict=True)):
+            views = views_of(log.node, self.opened.run.members, log.changes)
+            epoch = max(0, int(views.epoch(np.array([last]))[0]))
+            if log.node in views.members[epoch] and log.node not in removed:
+                found.append(lane)
+        return found or list(range(len(self.logs)))
 
 
 def _take_back(undone: Ints, life: Life, later: Life) -> None:

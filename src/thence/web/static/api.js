@@ -20,8 +20,17 @@ export async function ask(name, params = {}) {
   return answer;
 }
 
+// Only while the page is looked at: a browser has six connections to a server for all its tabs. What
+// was missed meanwhile is told first.
 export function news(callback) {
-  const source = new EventSource("api/news");
-  source.onmessage = (event) => callback(JSON.parse(event.data));
-  return source;
+  let source = null;
+  const listen = () => {
+    if (document.hidden) source?.close();
+    else if (!source || source.readyState === EventSource.CLOSED) {
+      source = new EventSource("api/news");
+      source.onmessage = (event) => callback(JSON.parse(event.data));
+    }
+  };
+  document.addEventListener("visibilitychange", listen);
+  listen();
 }

@@ -48,6 +48,22 @@ export function offer(page) {
   }
 }
 
+// A menu closes with a click elsewhere, and moves back into the page where it would reach beyond.
+export function menus() {
+  const boxes = document.querySelectorAll("#bar details");
+  document.addEventListener("click", (event) => {
+    for (const box of boxes) if (!box.contains(event.target)) box.open = false;
+  });
+  for (const box of boxes) {
+    box.addEventListener("toggle", () => {
+      const menu = box.querySelector(".pop");
+      menu.style.translate = "";
+      const { left, right } = menu.getBoundingClientRect();
+      menu.style.translate = `${Math.max(8 - left, Math.min(0, innerWidth - 8 - right))}px`;
+    });
+  }
+}
+
 export function legend() {
   const colours = palette();
   const kinds = ["send", "receive", "deliver", "stable", "phantom", "join", "leave", "evict", "snapshot", "restart"];

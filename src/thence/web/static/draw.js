@@ -31,6 +31,7 @@ function span(g, u1, u2) {
 }
 
 function folds(surface, g, { window, colours, foldLabel }) {
+  let end = -1e9;
   for (const [u1, u2, x1, x2] of window?.folds ?? []) {
     surface.fill(...span(g, u1, u2), colours.band);
     for (const u of [u1, u2]) {
@@ -38,8 +39,12 @@ function folds(surface, g, { window, colours, foldLabel }) {
       surface.lines(g.down ? [x, y, x + w, y] : [x, y, x, y + h], colours.line, 1, 1, [2, 3]);
     }
     const middle = (u1 + u2) / 2;
-    if (g.down) surface.text(g.left + 4, g.along(middle), foldLabel(x2 - x1), colours.faint);
-    else surface.text(g.along(middle), g.height - 10, foldLabel(x2 - x1), colours.faint, "center");
+    const words = foldLabel(x2 - x1);
+    const half = g.down ? 8 : surface.measure(words) / 2;
+    if (g.along(middle) - half < end) continue;  // of folds side by side the first says how long
+    end = g.along(middle) + half + 6;
+    if (g.down) surface.text(g.left + 4, g.along(middle), words, colours.faint);
+    else surface.text(g.along(middle), g.height - 10, words, colours.faint, "center");
   }
 }
 
@@ -98,25 +103,27 @@ export function tracksOf(holds) {
   });
 }
 
-export function holdBox(g, holds, tracks, i) {
+// cursor: what lies beyond it has not happened yet.
+export function holdBox(g, holds, tracks, i, cursor = null) {
   const room = Math.max(2, Math.min(5, (g.gap / 2 - g.size - 4 - g.words) / TRACKS));
   const l = g.across(holds.lane[i]) + g.size + 3 + tracks[i] * room;
   const t1 = g.along(holds.x1[i]);
-  const t2 = Math.max(t1 + 2, g.along(holds.x2[i]));
+  const t2 = Math.max(t1 + 2, g.along(Math.min(holds.x2[i], cursor ?? Infinity)));
   const thick = Math.max(1.5, room - 1);
   return g.down ? [l, t1, thick, t2 - t1] : [t1, l, t2 - t1, thick];
 }
 
-function holds(surface, g, { window, colours, selected, labels }) {
+function holds(surface, g, { window, colours, selected, labels, cursor }) {
   const { holds: found } = window;
   const tracks = (window.tracks ??= tracksOf(found));
   const spoken = new Map();
   for (let i = 0; i < found.x1.length; i++) {
     if (!g.place.has(found.lane[i]) || found.x2[i] < g.from || found.x1[i] > g.to) continue;
-    const box = holdBox(g, found, tracks, i);
+    if (cursor !== null && found.x1[i] > cursor) continue;
+    const box = holdBox(g, found, tracks, i, cursor);
     const mine = selected && selected.lane === found.lane[i] && selected.pos === found.pos[i];
     surface.fill(...box, colours.hold, mine ? 1 : 0.6);
-    if (!found.ended[i]) {
+    if (!found.ended[i] && (cursor === null || found.x2[i] <= cursor)) {
       const tip = g.down ? [box[0], box[1] + box[3]] : [box[0] + box[2], box[1] + box[3] / 2];
       surface.text(tip[0], tip[1], " … never", colours.holdText);
     }

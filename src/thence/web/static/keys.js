@@ -56,7 +56,7 @@ const actions = {
   Home: (page) => page.active.look(page.active.extent[0]),
   End: (page) => page.active.look(page.active.extent[1]),
   PageDown: (page) => page.active.pan(0.8), PageUp: (page) => page.active.pan(-0.8),
-  Enter: first, n: violation(1), p: violation(-1),
+  Enter: first, m: (page) => page.mark(page.active), n: violation(1), p: violation(-1),
   "/": (page) => { page.panel.focusSearch = true; return page.panel.open("search"); },
   "?": () => by("helpbox").showModal(),
   " ": (page) => page.player.toggle(), ".": (page) => page.player.step(1), ",": (page) => page.player.step(-1),
@@ -65,7 +65,7 @@ const actions = {
   g: (page) => page.set("axis", page.state.axis === "graph" ? "order" : "graph"),
   Escape: (page) => {
     page.player.leave();
-    page.active.cut = null;
+    page.active.cut = page.active.marked = null;
     return page.select(page.active, null);
   },
 };

@@ -1,7 +1,7 @@
 // The page: what is shown, what was chosen, and a link that says both.
 
 import { ask, news } from "./api.js";
-import { checkNodes, filters, legend, offer } from "./bar.js";
+import { checkNodes, filters, legend, menus, offer } from "./bar.js";
 import { by, count, el, fill } from "./dom.js";
 import { keys } from "./keys.js";
 import { Pane } from "./pane.js";
@@ -166,6 +166,7 @@ class Page {
     if (!pane.summary.events) return;
     this.found.delete(pane.run);
     await pane.load(true);
+    await this.#placed(pane);
     if (!before) pane.home();
     else if (atEnd && !this.player.playing) pane.look(pane.extent[1] - span * 0.96);
     await this.readViolations(pane, true);
@@ -227,6 +228,17 @@ class Page {
     }
     this.state.tab = "details";
     this.chosen(pane);
+  }
+
+  // What shift and a click do, for who has no mouse: the first call marks, the second compares.
+  async mark(pane) {
+    const { marked, selected } = pane;
+    if (!selected) return this.say("select a record first");
+    pane.marked = marked ? null : selected;
+    pane.redraw();
+    if (!marked) return this.say(`${label(selected)} is marked: select another one and press m to compare`);
+    await this.select(pane, marked);
+    return this.compare(pane, selected);
   }
 
   async find(pane, dot) {
@@ -348,13 +360,19 @@ class Page {
       pane.cursor = pane.path = null;
       this.player.stop();
       await pane.load(true);
-      if (pane.selected) pane.selected = await this.#named(pane, pane.place(pane.selected));
-      if (pane.other) pane.other = await this.#named(pane, pane.place(pane.other));
-      if (pane.cut) pane.cut = await ask("cut", pane.params({ cut: pane.cut.cut.map((each) => pane.place(each)) }));
+      await this.#placed(pane);
       pane.home();
       if (pane.selected?.x !== null && pane.selected) pane.reveal(pane.selected.x, pane.selected.lane);
     }
     await this.changed();
+  }
+
+  // Where what was chosen is now.
+  async #placed(pane) {
+    for (const name of ["selected", "other", "marked"]) {
+      if (pane[name]) pane[name] = await this.#named(pane, pane.place(pane[name]));
+    }
+    if (pane.cut) pane.cut = await ask("cut", pane.params({ cut: pane.cut.cut.map((each) => pane.place(each)) }));
   }
 
   set(name, value) {
@@ -398,9 +416,7 @@ class Page {
     on("link", "click", () => this.copy());
     on("svg", "click", () => save(new Blob([this.active.svg()], { type: "image/svg+xml" }), "thence.svg"));
     on("png", "click", () => this.active.canvas.toBlob((blob) => save(blob, "thence.png")));
-    document.addEventListener("click", (event) => {
-      for (const box of document.querySelectorAll("#bar details[open]")) if (!box.contains(event.target)) box.open = false;
-    });
+    menus();
     onScheme(() => this.recolour());
     keys(this);
     legend();

@@ -18,7 +18,7 @@ export class Pane {
     this.view = { from: 0, span: 60, scroll: 0, dir: "h" };
     this.summary = null;
     this.window = null;
-    this.selected = this.other = this.path = this.cut = this.frontier = null;
+    this.selected = this.other = this.marked = this.path = this.cut = this.frontier = null;
     this.cursor = null;
     this.asked = "";
     this.frames = [];
@@ -161,7 +161,7 @@ export class Pane {
     const axis = this.axis;
     return {
       colours: palette(), window: this.window, names: this.summary.nodes, origins: this.summary.origins,
-      selected: this.selected, other: this.other, related: Boolean(this.selected && this.window?.marks?.relation),
+      selected: this.selected, other: this.other ?? this.marked, related: Boolean(this.selected && this.window?.marks?.relation),
       path: this.path, cut: this.cut, cursor: this.cursor, axis,
       frontier: this.page.state.frontier ? this.frontier : null,
       labels: this.crowd >= LABELS_FROM,
@@ -275,8 +275,8 @@ export class Pane {
     if (!found || !this.window.tracks) return null;
     const g = this.geometry;
     for (let i = 0; i < found.x1.length; i++) {
-      if (!g.place.has(found.lane[i])) continue;
-      const [bx, by, w, h] = holdBox(g, found, this.window.tracks, i);
+      if (!g.place.has(found.lane[i]) || (this.cursor !== null && found.x1[i] > this.cursor)) continue;
+      const [bx, by, w, h] = holdBox(g, found, this.window.tracks, i, this.cursor);
       if (x >= bx - 1 && x <= bx + w + 1 && y >= by - 1 && y <= by + h + 1) {
         return { node: this.summary.nodes[found.lane[i]], pos: found.pos[i], dot: found.dot[i], missing: found.missing[i] };
       }

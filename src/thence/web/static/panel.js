@@ -87,7 +87,7 @@ export class Panel {
     const at = pane.selected;
     if (!at) {
       return [el("p", {}, "Select a record: click it, or press Enter and use the arrows. What happens before it, " +
-        "after it and concurrently is then told apart. Shift and click a second one to compare.")];
+        "after it and concurrently is then told apart. Shift and click a second one to compare, or press m at both.")];
     }
     const where = pane.params({ at: pane.place(at) });
     const [event, text] = await Promise.all([ask("event", where), ask("text", where)]);

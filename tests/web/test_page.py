@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
@@ -13,75 +13,15 @@ import pytest
 
 from tests.trace.faults import info, records
 from tests.web.brute import pasts
-from tests.web.traces import one_of_each_rule, renamed_run, served, until, write
+from tests.web.traces import click, one_of_each_rule, renamed_run, said, served, until, write
 from thence.cli.simulate import run_to
-from thence.sim.network import NetworkOptions, SlowLink
 from thence.sim.run import SimulationOptions
 from thence.sim.workload import WorkloadOptions
 from thence.trace.reader import read_records
-from thence.trace.record import Record, RunInfo
+from thence.trace.record import RunInfo
 
 Visit = Callable[..., Any]
 SVG = "{http://www.w3.org/2000/svg}"
-# Ten lines: b answers what a sent; c gets the answer before the question and holds it back.
-STORY = {
-    "a": "send a:1; deliver b:1",
-    "b": "deliver a:1; send b:1 < a:1",
-    "c": "receive b:1; receive a:1; ready a:1; ready b:1; deliver a:1; deliver b:1",
-}
-GROUP = info("a", "b", "c", complete=False)
-
-
-@pytest.fixture(scope="module")
-def story(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """The address of a page of ten lines in one file."""
-    made = [with_payload(record) for record in records(**STORY)]
-    folder = tmp_path_factory.mktemp("story")
-    with served(write(folder, made, GROUP)) as (address, _):
-        yield address
-
-
-@pytest.fixture(scope="module")
-def simulated(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A run of four nodes with a slow link."""
-    out = tmp_path_factory.mktemp("runs") / "one"
-    options = SimulationOptions(
-        seed=3,
-        nodes=4,
-        workload=WorkloadOptions(messages=10),
-        network=NetworkOptions(slow_links=(SlowLink("a", "b", 20.0),)),
-    )
-    run_to(out, options, form="jsonl")
-    return out
-
-
-@pytest.fixture(scope="module")
-def slow(simulated: Path) -> Iterator[str]:
-    with served(simulated) as (address, _):
-        yield address
-
-
-def with_payload(record: Record) -> Record:
-    if record.kind != "send":
-        return record
-    hostile = "<img src=x onerror=\"document.title='broken'\"> milk & bread"
-    return msgspec.structs.replace(record, payload=hostile)
-
-
-def click(page: Any, node: str, pos: int, shift: bool = False) -> None:
-    """Click the mark of a record."""
-    point = page.evaluate("([node, pos]) => thence.active.pointOf(node, pos)", [node, pos])
-    assert point, f"{node} {pos} is not in view"
-    if shift:
-        page.keyboard.down("Shift")
-    page.mouse.click(point["x"], point["y"])
-    if shift:
-        page.keyboard.up("Shift")
-
-
-def said(page: Any, text: str) -> None:
-    """Wait until the page says something to who cannot see it."""
-    until(page, "text => document.getElementById('live').textContent.includes(text)", text)
 
 
 def listed(page: Any) -> dict[tuple[str, int], str]:
@@ -156,20 +96,6 @@ def test_concurrent_records_are_said_to_be_concurrent(visit: Visit, slow: str):
     click(page, "b", 0, shift=True)
     said(page, "are concurrent")
     assert page.locator("#comparison ol").count() == 0
-
-
-def test_two_records_are_compared_by_keys(visit: Visit, story: str):
-    page = visit(story)
-    page.focus("canvas")
-    page.keyboard.press("Enter")
-    said(page, "send a:1 at a")
-    page.keyboard.press("m")
-    said(page, "is marked")
-    page.keyboard.press("ArrowDown")
-    until(page, "thence.active.selected.node === 'b'")
-    page.keyboard.press("m")
-    said(page, "send a:1 at a came before deliver a:1 at b")
-    assert page.locator("#comparison ol li").count() == 1
 
 
 def test_a_waiting_message_names_what_it_waits_for(visit: Visit, story: str):
@@ -250,19 +176,6 @@ def test_filters_hide_lanes_and_kinds(visit: Visit, story: str):
     assert {node for node, _ in listed(page)} == {"a", "c"}
 
 
-@pytest.mark.parametrize("width", [400, 900, 1280])
-def test_menus_are_inside_the_page(visit: Visit, story: str, width: int):
-    page = visit(story, viewport={"width": width, "height": 700})
-    inside = """menu => {
-      const {left, right} = document.querySelector(menu).getBoundingClientRect();
-      return left >= 0 && right <= innerWidth && right - left > 100;
-    }"""
-    for menu in ("filters", "exports"):
-        page.click(f"#{menu} summary")
-        until(page, inside, f"#{menu} .pop")
-        page.click(f"#{menu} summary")
-
-
 def test_quiet_stretches_fold(visit: Visit, tmp_path: Path):
     made = records(a="send a:1; send a:2 < a:1; send a:3 < a:2; send a:4 < a:3")
     times = [0, 10, 1_000_000, 1_000_010]
@@ -292,69 +205,6 @@ def test_stepping_and_playing_go_through_the_execution(visit: Visit, story: str)
     until(page, "last => thence.active.cursor === last && !thence.player.playing", last)
     page.click("#unplay")
     until(page, "thence.active.cursor === null")
-
-
-def test_what_waits_is_not_shown_before_it_arrived(visit: Visit, slow: str):
-    page = visit(slow)
-    waits = """() => {
-      const pane = thence.active, seen = [];
-      const surface = {measure: () => 9, ...Object.fromEntries(["fill", "clip", "lines", "boxes",
-        "polyline", "triangles", "marks", "ring", "text"].map(name => [name, () => 0]))};
-      surface.clip = (x, y, w, h, draw) => draw();
-      surface.fill = (x, y, w, h, colour) => {
-        if (colour === pane.scene().colours.hold) seen.push(x + w);
-      };
-      return import('./static/draw.js').then(({draw}) => {
-        draw(surface, pane.geometry, pane.scene());
-        return [seen.length, Math.max(0, ...seen), pane.geometry.along(pane.cursor ?? 0)];
-      });
-    }"""
-    assert page.evaluate(waits)[0] > 2
-    page.evaluate("thence.active.cursor = 18.5")
-    count, end, cursor = page.evaluate(waits)
-    assert count == 2
-    assert end <= cursor
-    bar = """() => {
-      const pane = thence.active, found = pane.window.holds, g = pane.geometry;
-      const at = found.x1.findIndex(x1 => x1 > 18.5);
-      return import('./static/draw.js').then(({holdBox}) => {
-        const [x, y] = holdBox(g, found, pane.window.tracks, at);
-        return pane.findHold(x + 1, y + 1);
-      });
-    }"""
-    found = page.evaluate(bar)
-    assert found is None
-
-
-def test_arrows_go_along_a_log_and_across_lanes(visit: Visit, story: str):
-    page = visit(story)
-    page.focus("canvas")
-    page.keyboard.press("Enter")
-    said(page, "send a:1 at a")
-    page.keyboard.press("ArrowRight")
-    said(page, "deliver b:1 at a, position 1")
-    page.keyboard.press("ArrowDown")
-    until(page, "thence.active.selected.node === 'b'")
-    page.keyboard.press("Escape")
-    until(page, "thence.active.selected === null")
-
-
-def test_keys_zoom_and_move_and_help_says_which(visit: Visit, slow: str):
-    page = visit(slow)
-    page.focus("canvas")
-    wide = page.evaluate("thence.active.view.span")
-    page.keyboard.press("+")
-    assert page.evaluate("thence.active.view.span") < wide
-    start = page.evaluate("thence.active.view.from")
-    page.keyboard.press("ArrowRight")
-    assert page.evaluate("thence.active.view.from") > start
-    page.keyboard.press("0")
-    low, high = page.evaluate("thence.active.extent")
-    assert page.evaluate("thence.active.view.from") <= low
-    assert page.evaluate("thence.active.view.span") >= high - low
-    page.keyboard.press("?")
-    assert page.get_by_role("dialog").is_visible()
-    page.keyboard.press("Escape")
 
 
 def test_a_link_restores_the_view(visit: Visit, slow: str):

@@ -112,3 +112,19 @@ def until(page: Any, expression: str, given: Any = None) -> None:
     while not page.evaluate(expression, given):
         assert time.monotonic() < end, f"never true: {expression}"
         page.wait_for_timeout(20)
+
+
+def click(page: Any, node: str, pos: int, shift: bool = False) -> None:
+    """Click the mark of a record."""
+    point = page.evaluate("([node, pos]) => thence.active.pointOf(node, pos)", [node, pos])
+    assert point, f"{node} {pos} is not in view"
+    if shift:
+        page.keyboard.down("Shift")
+    page.mouse.click(point["x"], point["y"])
+    if shift:
+        page.keyboard.up("Shift")
+
+
+def said(page: Any, text: str) -> None:
+    """Wait until the page says something to who cannot see it."""
+    until(page, "text => document.getElementById('live').textContent.includes(text)", text)

@@ -1,0 +1,102 @@
+"""The page without a mouse, and what stays in sight."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from tests.web.traces import said, until
+
+Visit = Callable[..., Any]
+
+
+def test_two_records_are_compared_by_keys(visit: Visit, story: str):
+    page = visit(story)
+    page.focus("canvas")
+    page.keyboard.press("Enter")
+    said(page, "send a:1 at a")
+    page.keyboard.press("m")
+    said(page, "is marked")
+    page.keyboard.press("ArrowDown")
+    until(page, "thence.active.selected.node === 'b'")
+    page.keyboard.press("m")
+    said(page, "send a:1 at a came before deliver a:1 at b")
+    assert page.locator("#comparison ol li").count() == 1
+
+
+def test_what_waits_is_not_shown_before_it_arrived(visit: Visit, slow: str):
+    page = visit(slow)
+    waits = """() => {
+      const pane = thence.active, seen = [];
+      const surface = {measure: () => 9, ...Object.fromEntries(["fill", "clip", "lines", "boxes",
+        "polyline", "triangles", "marks", "ring", "text"].map(name => [name, () => 0]))};
+      surface.clip = (x, y, w, h, draw) => draw();
+      surface.fill = (x, y, w, h, colour) => {
+        if (colour === pane.scene().colours.hold) seen.push(x + w);
+      };
+      return import('./static/draw.js').then(({draw}) => {
+        draw(surface, pane.geometry, pane.scene());
+        return [seen.length, Math.max(0, ...seen), pane.geometry.along(pane.cursor ?? 0)];
+      });
+    }"""
+    assert page.evaluate(waits)[0] > 2
+    page.evaluate("thence.active.cursor = 18.5")
+    count, end, cursor = page.evaluate(waits)
+    assert count == 2
+    assert end <= cursor
+    bar = """() => {
+      const pane = thence.active, found = pane.window.holds, g = pane.geometry;
+      const at = found.x1.findIndex(x1 => x1 > 18.5);
+      return import('./static/draw.js').then(({holdBox}) => {
+        const [x, y] = holdBox(g, found, pane.window.tracks, at);
+        return pane.findHold(x + 1, y + 1);
+      });
+    }"""
+    found = page.evaluate(bar)
+    assert found is None
+
+
+def test_arrows_go_along_a_log_and_across_lanes(visit: Visit, story: str):
+    page = visit(story)
+    page.focus("canvas")
+    page.keyboard.press("Enter")
+    said(page, "send a:1 at a")
+    page.keyboard.press("ArrowRight")
+    said(page, "deliver b:1 at a, position 1")
+    page.keyboard.press("ArrowDown")
+    until(page, "thence.active.selected.node === 'b'")
+    page.keyboard.press("Escape")
+    until(page, "thence.active.selected === null")
+
+
+def test_keys_zoom_and_move_and_help_says_which(visit: Visit, slow: str):
+    page = visit(slow)
+    page.focus("canvas")
+    wide = page.evaluate("thence.active.view.span")
+    page.keyboard.press("+")
+    assert page.evaluate("thence.active.view.span") < wide
+    start = page.evaluate("thence.active.view.from")
+    page.keyboard.press("ArrowRight")
+    assert page.evaluate("thence.active.view.from") > start
+    page.keyboard.press("0")
+    low, high = page.evaluate("thence.active.extent")
+    assert page.evaluate("thence.active.view.from") <= low
+    assert page.evaluate("thence.active.view.span") >= high - low
+    page.keyboard.press("?")
+    assert page.get_by_role("dialog").is_visible()
+    page.keyboard.press("Escape")
+
+
+@pytest.mark.parametrize("width", [400, 900, 1280])
+def test_menus_are_inside_the_page(visit: Visit, story: str, width: int):
+    page = visit(story, viewport={"width": width, "height": 700})
+    inside = """menu => {
+      const {left, right} = document.querySelector(menu).getBoundingClientRect();
+      return left >= 0 && right <= innerWidth && right - left > 100;
+    }"""
+    for menu in ("filters", "exports"):
+        page.click(f"#{menu} summary")
+        until(page, inside, f"#{menu} .pop")
+        page.click(f"#{menu} summary")

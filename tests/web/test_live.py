@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -12,12 +13,14 @@ import pytest
 
 from tests.trace.faults import info, records
 from tests.web.traces import served, until, write
+from thence.causal.dot import Dot
 from thence.trace.record import record_to_json
 from thence.trace.resumable import ResumableLog
 from thence.trace.verdict import Verdict
-from thence.trace.writer import write_info
+from thence.trace.writer import Form, write_info
 from thence.web.execution import Execution
 from thence.web.runs import Viewer
+from thence.web.sources import find_sources
 
 Visit = Callable[..., Any]
 TOO_LONG_S = 30.0
@@ -88,6 +91,46 @@ def test_what_a_node_has_not_sealed_yet_is_shown(visit: Visit, tmp_path: Path):
         log.flush()
         until(page, "thence.active.window?.marks.x.length === 2")
         assert page.locator(".message").is_hidden()
+
+
+@pytest.mark.parametrize("form", ["jsonl", "parquet"])
+def test_no_record_is_missing_or_doubled_while_logs_are_sealed(tmp_path: Path, form: Form):
+    write_info(tmp_path, info("a", complete=False))
+    log = ResumableLog(tmp_path, run="r", node="a", at=None, form=form)
+    (source,) = find_sources(str(tmp_path), tmp_path, live=True)
+    written = 0
+    sealing = threading.Thread(target=lambda: [grow(log, seq) for seq in range(1, 300)])
+    sealing.start()
+    while sealing.is_alive():
+        read = source.read()
+        assert not read.notes
+        if read.columns is not None:
+            assert len(read.columns) >= written
+            written = len(read.columns)
+            assert read.columns.pos.tolist() == list(range(written))
+    sealing.join()
+    read = source.read()
+    assert read.columns is not None
+    assert len(read.columns) == 299
+
+
+def grow(log: ResumableLog, seq: int) -> None:
+    """One more message, sealed now and then."""
+    log.append("send", seq, Dot("a", seq), [Dot("a", seq - 1)] if seq > 1 else [])
+    log.flush()
+    if seq % 4 == 0:
+        log.seal(seq)
+    time.sleep(0.003)
+
+
+def test_the_open_log_of_a_node_killed_while_it_sealed_is_not_read_twice(tmp_path: Path):
+    made = records(a="send a:1; send a:2 < a:1")
+    write(tmp_path, made, info("a", complete=False))
+    (tmp_path / ".a-000000.jsonl.open").write_bytes((tmp_path / "a-000000.jsonl").read_bytes())
+    (source,) = find_sources(str(tmp_path), tmp_path, live=True)
+    read = source.read()
+    assert read.columns is not None
+    assert Execution(read.columns, read.info).check().counts == {}
 
 
 def test_a_folder_that_is_still_empty_waits(visit: Visit, tmp_path: Path):

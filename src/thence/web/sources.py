@@ -17,7 +17,15 @@ import pyarrow.parquet as pq
 from thence.errors import UnusableInputError
 from thence.pipeline.importers import text_importer
 from thence.trace.columns import Columns, Part, gather_runs, used_codes
-from thence.trace.files import is_segment, is_url, join, kind_of, name_of, random_access
+from thence.trace.files import (
+    SEGMENT_ENDINGS,
+    is_segment,
+    is_url,
+    join,
+    kind_of,
+    name_of,
+    random_access,
+)
 from thence.trace.parquet import records_of_parquet
 from thence.trace.reader import (
     Place,
@@ -49,6 +57,9 @@ PARSERS: Final = (
 """Tried on a text in this order; the one that leaves the fewest lines over is taken.  Any text may
 come: where one begins and how far it looks is such that a long line costs its length, no more."""
 TEXT_BYTES_MAX: Final = 1 << 26
+OPEN_ENDING: Final = ".jsonl.open"
+TRIES: Final = 10
+"""So often is a folder read again in which a log was sealed meanwhile."""
 
 
 class Read(NamedTuple):
@@ -83,17 +94,12 @@ class Source:
 
     def read(self) -> Read:
         """The run as it is now; what cannot be read becomes notes."""
-        quarantine, notes = Quarantine(), list[str]()
-        group = self._places(quarantine)
+        for _ in range(TRIES):
+            quarantine, notes = Quarantine(), list[str]()
+            group, parts, is_whole = self._read_parts(quarantine)
+            if is_whole:
+                break
         infos = [place.info for place in group if place.info is not None]
-        parts, home = [], dict[str, str]()
-        for place in group:
-            for file in self._files(place):
-                part = self._part(file, quarantine)
-                if part is not None:
-                    parts.append(part)
-                    for code in used_codes(part.node, len(part.names)):
-                        note_home(home, part.names[code], place.path)
         members = [name for info in infos for name in info.members]
         runs = gather_runs(parts, members)
         if self.run is None and runs:
@@ -109,10 +115,30 @@ class Source:
             info = msgspec.structs.replace(info, members=founders_of(columns))
         return Read(columns, info, (*notes, *told(quarantine)))
 
+    def _read_parts(self, quarantine: Quarantine) -> tuple[list[Place], list[Part], bool]:
+        """The places, what their files have, and whether all files are still there: one that was
+        sealed meanwhile and is gone may have been read neither here nor there."""
+        group = self._places(quarantine)
+        parts, home, kept = [], dict[str, str](), set[str]()
+        for place in group:
+            for file in self._files(place):
+                kept.add(file)
+                part = self._part(file, quarantine)
+                if part is not None:
+                    parts.append(part)
+                    for code in used_codes(part.node, len(part.names)):
+                        note_home(home, part.names[code], place.path)
+        self._parts = {file: known for file, known in self._parts.items() if file in kept}
+        return group, parts, not self.live or all(os.path.exists(file) for file in kept)
+
     def _files(self, place: Place) -> list[str]:
+        """The files to read of a place.  An open log whose segment is there has been sealed, and
+        is about to go, or its node was killed before that."""
         files = list(place.files)
         if self.live:
-            files += [join(place.path, name) for name in place.unsealed]
+            sealed = {_stem(name_of(file)) for file in files}
+            files += [join(place.path, name) for name in place.unsealed
+                      if name[1:].removesuffix(OPEN_ENDING) not in sealed]  # fmt: skip
         return files
 
     def _part(self, path: str, quarantine: Quarantine) -> Part | None:
@@ -166,6 +192,12 @@ def _has_texts(path: str) -> bool:
                 if found is None or found.null_count is None or found.null_count < group.num_rows:
                     return True
     return False
+
+
+def _stem(name: str) -> str:
+    """The name of a segment without what says its form."""
+    ending = max((e for e in SEGMENT_ENDINGS if name.endswith(e)), key=len, default="")
+    return name.removesuffix(ending)
 
 
 def _mark(path: str) -> object:

@@ -187,3 +187,8 @@ def test_the_stable_line_is_that_of_the_group_of_the_moment(tmp_path: Path):
         for moment, expected in (("", "a:2"), ("&u=1", "a:1"), ("&u=4", "a:1"), ("&u=6", "a:2")):
             answer = asked(address, f"/api/stability?run=0&axis=time{moment}")
             assert answer["places"][0]["dot"] == expected, moment
+
+
+def test_a_cut_in_the_causal_graph_is_after_the_last_message_inside(address: str):
+    cut = asked(address, "/api/cut?run=0&axis=graph&cut=a@2&cut=b@0")["cut"]
+    assert [(place["pos"], place["x"]) for place in cut] == [(2, 1.0), (0, None)]

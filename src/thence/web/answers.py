@@ -289,13 +289,18 @@ def _cut_answer(viewer: Viewer, request: Request) -> Any:
 
 
 def _cut_places(found: Loaded, execution: Execution, ask: Ask, cut: Ints) -> list[dict[str, Any]]:
+    """The last position inside, by lane, and where the last record inside is that the axis has."""
     places = []
+    on_axis, _ = found.windows.coordinates(ask.axis)
     for lane, local in enumerate(cut.tolist()):
-        row = int(execution.layout.first[lane]) + local
+        first = int(execution.layout.first[lane])
+        row = first + local
         where = {"lane": lane, "node": execution.names[lane], "pos": -1, "x": None}
         if local >= 0:
             where["pos"] = int(execution.columns.pos[row])
-            where["x"] = found.windows.x_of(ask.axis, row, ask)
+            last = int(np.searchsorted(on_axis, row, side="right")) - 1
+            if last >= 0 and on_axis[last] >= first:
+                where["x"] = found.windows.x_of(ask.axis, int(on_axis[last]), ask)
         places.append(where)
     return places
 

@@ -7,6 +7,7 @@ import json
 import time
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from tests.trace.faults import info, records
@@ -61,6 +62,17 @@ def test_a_log_of_shiviz_opens_with_its_expression(tmp_path: Path):
     assert run.order.before(run.row("x", 0), run.row("y", 1))
     texts = Texts(run, source.records)
     assert texts.search("hello")["count"] == 1
+
+
+def test_the_whole_of_a_long_payload_is_searched(tmp_path: Path):
+    made = [msgspec.structs.replace(TEN[0], payload="x" * 10_000 + "needle")]
+    write(tmp_path, made, info("a", complete=False))
+    (source,) = find_sources(str(tmp_path), tmp_path)
+    read = source.read()
+    assert read.columns is not None
+    texts = Texts(Execution(read.columns, read.info), source.records)
+    assert texts.search("NEEDLE")["count"] == 1
+    assert len(texts.of(0)["payload"]) < 5000
 
 
 def test_a_folder_of_runs_is_all_of_them(tmp_path: Path):

@@ -340,7 +340,11 @@ class Order:
         consistent, by the lanes that know of it: the first such dot of each origin."""
         found = []
         for lane in range(len(self.logs)):
-            known = self.knowledge(lane, int(cut[lane]))
+            at, ids = self._heard_of(lane)
+            inside = self.vectors[:, ids[at <= cut[lane]]]
+            if not inside.shape[1]:
+                continue
+            known = inside.max(axis=1)
             for origin in np.flatnonzero(self._outside(known, cut)).tolist():
                 some = self.numbering.messages(origin)
                 owner = self.lane_of[int(self.numbering.owner[origin])]
@@ -348,6 +352,18 @@ class Order:
                 if len(late) and some.start + int(late[0]) <= known[origin]:
                     found.append((lane, some.start + int(late[0])))
         return found
+
+    def _heard_of(self, lane: int) -> tuple[Ints, Ints]:
+        """(local row, id) of the messages of a log's records in order: what it took, in whatever
+        life, and what arrived."""
+        first, end = self.layout.first[lane : lane + 2].tolist()
+        arrived = np.flatnonzero(self.in_transit[first:end] & (self.layout.ids[first:end] >= 0))
+        taken = [taken_in(life) for life in self.logs[lane].lives]
+        at = np.concatenate([arrived, *(rows for rows, _ in taken)])
+        ids = np.concatenate([self.layout.ids[first + arrived], *(dots for _, dots in taken)])
+        order = np.argsort(at, kind="stable")
+        order = order[at[order] >= 0]  # what a restart carried on was taken before
+        return at[order], ids[order]
 
     def _outside(self, vectors: Ints, cut: Ints) -> Mask:
         """[origin(, dot)]: whether vectors have something that was sent after the cut."""
@@ -359,20 +375,16 @@ class Order:
     def consistent_within(self, cut: Ints) -> Ints:
         """The greatest consistent cut inside this one."""
         cut = cut.copy()
+        heard = [self._heard_of(lane) for lane in range(len(self.logs))]
         changed = True
         while changed:
             changed = False
-            for lane, log in enumerate(self.logs):
-                for life in log.lives:
-                    at, ids = taken_in(life)
-                    some = at <= cut[lane]
-                    if not some.any():
-                        continue
-                    bad = self._outside(self.vectors[:, ids[some]], cut).any(axis=0)
-                    if bad.any():
-                        cut[lane] = max(int(at[some][int(np.argmax(bad))]), life.start) - 1
-                        changed = True
-                        break
+            for lane, (at, ids) in enumerate(heard):
+                some = at <= cut[lane]
+                bad = self._outside(self.vectors[:, ids[some]], cut).any(axis=0)
+                if bad.any():
+                    cut[lane] = int(at[some][int(np.argmax(bad))]) - 1
+                    changed = True
         return cut
 
     # ---- stability -------------------------------------------------------------------------------

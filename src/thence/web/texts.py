@@ -116,7 +116,7 @@ class Texts:
         return self._in_order(
             row
             for row, (payload, extra) in texts.items()
-            if words in shown(payload).casefold() or words in shown(extra).casefold()
+            if words in text_of(payload).casefold() or words in text_of(extra).casefold()
         )
 
     def _in_order(self, rows: Iterable[int]) -> list[int]:
@@ -134,9 +134,14 @@ class Texts:
                 yield record_to_json(record) + b"\n"
 
 
-def shown(value: Any) -> str:
+def text_of(value: Any) -> str:
     """A value as text: a text as it is, anything else as JSON."""
     if value is None or value == {}:
         return ""
-    text = value if isinstance(value, str) else msgspec.json.encode(value).decode()
+    return value if isinstance(value, str) else msgspec.json.encode(value).decode()
+
+
+def shown(value: Any) -> str:
+    """So much of a value as text as is shown."""
+    text = text_of(value)
     return text if len(text) <= TEXT_CHARS_MAX else text[:TEXT_CHARS_MAX] + " ..."

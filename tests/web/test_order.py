@@ -89,6 +89,17 @@ def test_sends_are_ordered_as_the_vectors_say_also_across_restarts(seed: int):
         assert run.order.future(row, sends).tolist() == future.tolist()
 
 
+@pytest.mark.parametrize("seed", seeds(20))
+def test_what_is_in_the_past_is_at_a_lower_level_also_of_who_joined(seed: int):
+    logs, about = dynamic_execution(seed)
+    made = records_of(logs)
+    run = opened(made, about)
+    rows = np.arange(len(made))
+    for row in rows.tolist():
+        past = run.order.is_past(run.order.past(row), rows)
+        assert (run.layout.level[past] < run.layout.level[row]).all(), place(run, row)
+
+
 def test_what_a_restart_took_back_is_in_the_past_of_nothing_after_it():
     made = records(
         a="send a:1; end",

@@ -19,11 +19,12 @@ import numpy as np
 
 from thence.trace.columns import ABSENT, KIND_CODE, T_US, Ints
 from thence.trace.numbering import KIND_DELIVER, KIND_PHANTOM, NEVER, Numbering
-from thence.trace.record import READY, RECEIVE
+from thence.trace.record import READY, RECEIVE, SNAPSHOT
 from thence.trace.run import Life, LogIndex, Opened
 
 KIND_RECEIVE: Final = KIND_CODE[RECEIVE]
 KIND_READY: Final = KIND_CODE[READY]
+KIND_SNAPSHOT: Final = KIND_CODE[SNAPSHOT]
 ARROW_MESSAGE: Final = 0
 ARROW_PHANTOM: Final = 1
 CHUNK_ENTRIES: Final = 1 << 22  # of vectors that are looked at together
@@ -91,7 +92,8 @@ def lay_out(opened: Opened, logs: Sequence[LogIndex], vectors: Ints) -> Layout:
     ids = _ids(opened)
     send_row = _send_rows(opened.run.numbering, logs, first)
     arrows = _arrows(opened, lane, ids, send_row)
-    level = _levels(first, _needs(columns.kind, lane, ids, send_row, arrows))
+    needs = _needs(columns.kind, lane, ids, send_row, arrows)
+    level = _levels(first, needs, _held_by_snapshots(opened, lane, send_row))
     t_us, has_clock = _clocks(columns.measured, first)
     edges = _edges(opened, send_row)
     return Layout(
@@ -211,13 +213,28 @@ def _needs(kind: Ints, lane: Ints, ids: Ints, send_row: Ints, arrows: Arrows) ->
     return needs
 
 
-def _levels(first: Ints, needs: Ints) -> Ints:
-    """By row: one more than the record before it in its log and than what it needs.
+def _held_by_snapshots(opened: Opened, lane: Ints, send_row: Ints) -> dict[int, list[int]]:
+    """By row of a snapshot: the rows in other logs at which what it contains was last sent."""
+    columns, found = opened.columns, dict[int, list[int]]()
+    for row in np.flatnonzero(columns.kind == KIND_SNAPSHOT).tolist():
+        some = slice(int(columns.context_start[row]), int(columns.context_start[row + 1]))
+        sent = send_row[opened.context_ids[some]]
+        sent = sent[(sent >= 0) & (lane[sent] != lane[row])]
+        if len(sent):
+            found[row] = sent.tolist()
+    return found
+
+
+def _levels(first: Ints, needs: Ints, more: dict[int, list[int]]) -> Ints:
+    """By row: one more than the record before it in its log and than what it needs; ``more``: rows
+    that need several.
 
     A walk: each log goes on until it meets a row that needs one without a level.  Where logs
     contradict each other, the one furthest behind goes on without.
     """
     need: list[int] = needs.tolist()
+    for row, rows in more.items():
+        need[row] = rows.pop()
     ends: list[int] = first[1:].tolist()
     cursor: list[int] = first[:-1].tolist()
     reached = [0] * len(ends)
@@ -239,6 +256,9 @@ def _levels(first: Ints, needs: Ints) -> Ints:
                         break
                     if sent > now:
                         now = sent
+                    if more.get(row):
+                        need[row] = more[row].pop()
+                        continue
                 now += 1
                 level[row] = now
                 if row in waiting:
@@ -249,7 +269,7 @@ def _levels(first: Ints, needs: Ints) -> Ints:
         if behind:
             log = min(behind, key=lambda one: reached[one])
             waiting[waits_for[log]].remove(log)
-            need[cursor[log]] = _NO_ROW
+            need[cursor[log]] = more[cursor[log]].pop() if more.get(cursor[log]) else _NO_ROW
             ready.append(log)
     return np.array(level, np.int64)
 

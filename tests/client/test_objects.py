@@ -46,6 +46,24 @@ def test_objects_of_a_group_are_the_same_at_all_members():
     run(main())
 
 
+def test_a_time_under_a_name_is_an_object_as_others_are():
+    async def main() -> None:
+        async with mesh("ab") as groups:
+            a, b = bind(groups[0]), bind(groups[1])
+            offer, copy = a.open("offer", "expiry"), b.open("offer", "expiry")
+            offer.at(5)
+            assert offer.value() == 5
+            assert not offer.is_stable
+            await until(lambda: copy.value() == 5 and copy.is_stable and offer.is_stable)
+            with pytest.raises(LocalProtocolError, match="something was done to 'offer' before"):
+                b.open("offer", "expiry", retain=True)
+            copy.never()
+            assert copy.value() is None
+            await until(lambda: offer.value() is None)
+
+    run(main())
+
+
 def test_a_change_is_told_once_a_turn():
     async def main() -> None:
         async with mesh("ab") as groups:
@@ -326,7 +344,9 @@ def test_what_is_no_stamp_of_an_object_is_told():
             objects = bind(groups[0])
             cart = objects.open("cart", "set_aw", retain=True)
             cart.add(1)
-            for stamp in ("a", 1, objects.replica.latest):
+            other = objects.open("other", "set_aw", retain=True)
+            other.add(1)
+            for stamp in ("a", 1, objects.replica.latest, other.undo()):
                 with pytest.raises(LocalProtocolError, match="nothing was done here by"):
                     cart.undo(stamp)
                 for bounds in ((None, stamp), (stamp, Cut({}))):

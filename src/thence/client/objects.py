@@ -18,7 +18,7 @@ from typing import Any
 
 from thence.client.group import Group
 from thence.client.replica import Replica
-from thence.client.retaining import LastingStamp, Retaining
+from thence.client.retaining import Retaining
 from thence.crdt.base import Crdt, Element, Op, Stamp
 from thence.crdt.counter_bounded import CounterBounded
 from thence.crdt.counter_ranged import CounterRanged
@@ -79,12 +79,14 @@ class Handle:
     def clone(self, since: Bound | None, upto: Bound) -> Crdt:
         """A new object with the operations that ``upto`` sees and ``since`` does not (None: all
         that it sees); bounds are stamps of this object, or ``Cut({node: number})``."""
+        retaining = self.retaining
         for bound in (since, upto):
-            if not isinstance(bound, LastingStamp | Cut | None) or upto is None:
+            is_bound = bound is None or isinstance(bound, Cut) or retaining.has(bound)
+            if not is_bound or upto is None:
                 raise LocalProtocolError(
                     f"a bound is a stamp of this object or a Cut, not {bound!r}"
                 )
-        return self.retaining.retained.clone(since, upto).object
+        return retaining.retained.clone(since, upto).object
 
     def undo(self, stamp: Stamp | None = None) -> Stamp:
         """Show what there would be without a batch (by default the last one that did something to

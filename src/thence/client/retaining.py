@@ -82,6 +82,11 @@ class Retaining:
                 return stamp
         raise LocalProtocolError(f"nothing was done to this object by {node}:{seq}")
 
+    def has(self, stamp: object) -> bool:
+        """Whether this is the stamp of something that was done to it.  Those of other objects are
+        counted apart, and say nothing here."""
+        return any([stamp is each for each in self._stamps.values()])
+
     @property
     def latest(self) -> LastingStamp | None:
         """That of the last thing that was done to it and is not undone."""

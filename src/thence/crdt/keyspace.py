@@ -304,10 +304,13 @@ class Keyspace:
 
     def child(self, key: Element, code: int) -> Crdt | None:
         """The object of this type at a key, which may show nothing; None if there is none.  A
-        stable ``register_counter`` is made for the call: do nothing to it."""
+        stable ``register_counter`` or time is made for the call: do nothing to it."""
         if code == REGISTER:
             found = self._plain.get(key)
             return None if found is None else _register(found)
+        if code == EXPIRY:
+            expiry = self._expiries.get(key)
+            return Expiry.of(expiry) if isinstance(expiry, int) else expiry
         objects = self._objects.get(key)
         return None if objects is None else objects.get(code)
 
@@ -381,11 +384,9 @@ class Keyspace:
             found = [None, REGISTER, _register(plain).export()]
         for code, child in self._objects.get(key, {}).items():
             found += (code, child.export())
-        if self._expiries:
-            expiry = self._expiries.get(key)
-            if expiry is not None:
-                at = expiry if isinstance(expiry, Expiry) else Expiry.of(expiry)
-                found += (EXPIRY, at.export())
+        expiry = self.child(key, EXPIRY) if self._expiries else None
+        if expiry is not None:
+            found += (EXPIRY, expiry.export())
         return [] if found == [None] else found
 
     def load(self, key: Element, exported: Any, stamp_of: StampOf) -> None:

@@ -11,7 +11,7 @@ import pytest
 
 import thence.crdt
 from tests.client.meshes import QUICK, mesh, run
-from thence import Full, Group
+from thence import Full, Group, Node
 from thence.client.objects import Objects, bind
 from thence.crdt.base import Crdt
 from thence.crdt.retained import Cut
@@ -356,5 +356,43 @@ def test_what_is_no_stamp_of_an_object_is_told():
                 cart.clone(None, None)
             with pytest.raises(LocalProtocolError, match="no group"):
                 Objects().open("cart", "set_aw", retain=True)
+
+    run(main())
+
+
+def test_objects_go_on_in_a_group_that_their_node_joins_again():
+    async def main() -> None:
+        async with Node("a", listen="mem://a", elastic=True, timing=QUICK) as first:
+            objects = Objects()
+            group = await first.group(**objects.hooks)
+            with pytest.raises(LocalProtocolError, match="has members that come and go"):
+                bind(group)
+            ours = objects.attach(group).open("cart", "set_aw")
+            ours.add("milk")
+            await evict_and_join_again(group, ours)
+
+    async def evict_and_join_again(group: Group, ours: Any) -> None:
+        async with Node(
+            "b", listen="mem://b", elastic=True, timing=QUICK, join="mem://a"
+        ) as second:
+            objects = Objects()
+            old = await second.group(**objects.hooks)
+            objects.attach(old)
+            cart, seen = objects.open("cart", "set_aw"), []
+            tags = objects.open("tags", "set_aw", retain=True)
+            objects.on_change(cart, lambda of: seen.append(of.value()))
+            await until(lambda: len(group.members) == 2)
+            group.evict("b")
+            tags.add("never sent")
+            await until(lambda: old.is_out)
+            ours.add("eggs")
+            objects.attach(await second.rejoin(**objects.hooks))
+            assert cart.value() == {"milk", "eggs"}
+            assert tags.value() == tags.crdt.value() == set()
+            with pytest.raises(LocalProtocolError, match="keeps no operations"):
+                tags.undo()
+            await until(lambda: seen == [{"milk", "eggs"}])
+            cart.add("bread")
+            await until(lambda: ours.value() == {"milk", "eggs", "bread"})
 
     run(main())

@@ -62,6 +62,10 @@ class Followers:
         """From now on."""
         self._of[key, code] = follower
 
+    def forget(self) -> None:
+        """Tell nobody any more."""
+        self._of.clear()
+
     def tell(self, key: Element, code: int, op: Op, stamp: Stamp) -> None:
         """An operation was carried out."""
         if code != KEYS:

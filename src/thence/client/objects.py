@@ -34,13 +34,10 @@ Changed = Callable[["Handle"], object]
 class Handle:
     """One object.  Its operations are methods: those of its type (``thence crdts``)."""
 
-    def __init__(
-        self, objects: Objects, name: Element, kind: type[Crdt], retaining: Retaining | None = None
-    ) -> None:
+    def __init__(self, objects: Objects, name: Element, kind: type[Crdt]) -> None:
         self.objects = objects
         self.name = name
         self.kind = kind
-        self._retaining = retaining
 
     def __getattr__(self, name: str) -> Callable[..., None]:
         if name.startswith("_"):  # asked by copy and pickle, of a handle that is not made yet
@@ -62,19 +59,19 @@ class Handle:
 
     def value(self) -> Any:
         """What users read; of an object that retains its operations, without what is undone."""
-        if self._retaining is not None:
-            return self._retaining.retained.value()
-        return self.crdt.value()
+        found = self.objects.retaining(self)
+        return self.crdt.value() if found is None else found.retained.value()
 
     @property
     def retaining(self) -> Retaining:
         """What was done to it, with stamps; LocalProtocolError unless it was opened so."""
-        if self._retaining is None:
+        found = self.objects.retaining(self)
+        if found is None:
             raise LocalProtocolError(
                 f"{self.name!r} keeps no operations: clone, undo and redo need "
                 "open(..., retain=True) from the start"
             )
-        return self._retaining
+        return found
 
     def clone(self, since: Bound | None, upto: Bound) -> Crdt:
         """A new object with the operations that ``upto`` sees and ``since`` does not (None: all
@@ -126,7 +123,14 @@ class Objects:
         """For a group that has a journal, or whose members change: ``Group("a", **hooks)``, and
         ``attach`` once it is started."""
         replica = self.replica
-        return {"snapshot": replica.snapshot, "restore": replica.restore, "kept": replica}
+        return {"snapshot": replica.snapshot, "restore": self._restore, "kept": replica}
+
+    def _restore(self, chunks: Iterator[bytes]) -> None:
+        # What others did before is not retained here, and what was done here may be nowhere.
+        self._retained.clear()
+        self.replica.followers.forget()
+        self.replica.restore(chunks)
+        self._told.update(dict.fromkeys(self._changed))
 
     def attach(self, group: Group) -> Objects:
         """Take all events of a started group."""
@@ -152,7 +156,11 @@ class Objects:
                 )
             self._retained[place] = Retaining(kind)
             self.replica.followers.add(name, kind.CODE, self._retained[place])
-        return Handle(self, name, kind, self._retained.get(place))
+        return Handle(self, name, kind)
+
+    def retaining(self, handle: Handle) -> Retaining | None:
+        """What was done to an object, if that is retained."""
+        return self._retained.get((handle.name, handle.kind.CODE))
 
     def do(self, handle: Handle, operation: str, arguments: tuple[Any, ...]) -> None:
         """Carry out an operation on an object."""

@@ -104,10 +104,11 @@ class Replica:
                 f"{driver.spec.name}, stability {driver.options.stability}"
             )
         if not self._is_begun:
-            if group.is_journaled:
+            if group.is_journaled or driver.is_elastic:
+                what = "a journal" if group.is_journaled else "members that come and go"
                 raise LocalProtocolError(
-                    f"group {group.name} has a journal: give it kept=replica when it is made, so "
-                    "that the data comes back with it"
+                    f"group {group.name} has {what}: give it the hooks of Objects(), or "
+                    "kept=replica, when it is made, so that the data comes with them"
                 )
             self.begin(_nothing, ())
         if not group.is_journaled:
@@ -430,7 +431,8 @@ class Replica:
         return Meta(seen=self._seen, pieces=self._pieces)
 
     def restore(self, chunks: Iterator[bytes]) -> None:
-        """Take over the state of another; ``begin`` comes after it."""
+        """Take over the state of another; ``begin`` comes after it, and ``attach``."""
+        self.detach()  # the group that it had is over
         self.keyspace.forget_everything()
         self._stamps.clear()
         self._pieces.clear()

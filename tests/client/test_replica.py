@@ -7,6 +7,7 @@ import random
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 import thence.client.ledger
@@ -22,7 +23,7 @@ from thence.crdt.map_uw import MapUw
 from thence.crdt.register_counter import DEL, INC, SET, RegisterCounter
 from thence.crdt.sequence import INSERT, Sequence
 from thence.crdt.set_aw import ADD, SetAw
-from thence.errors import LimitError, LocalProtocolError
+from thence.errors import JournalError, LimitError, LocalProtocolError
 
 SETS, LISTS, MAPS = SetAw.CODE, Sequence.CODE, MapUw.CODE
 
@@ -305,6 +306,23 @@ def test_a_newcomer_is_given_the_state_of_one_moment():
     other.begin(lambda node, seq: None, ())
     assert state(other) == {b"%d" % number: number for number in range(5000)}
     assert isinstance(other.keyspace.child(b"7", REGISTER), RegisterCounter)
+
+
+@pytest.mark.parametrize(
+    "state",
+    [
+        b"\x93\xc0\x06\x92\xc3\xa1x",  # counter_pn, its total the exact number "x"
+        b"\x93\xc0\x03" + b"\x92\x90\x93\xa1f\x03" * 5000 + b"\x92\x90\x90",  # maps in maps
+        b"\x93\xc0\x02\x01",  # set_aw, which is 1
+        b"\x01",
+        b"",
+    ],
+)
+def test_a_state_that_is_none_is_refused_with_a_sentence(state: bytes):
+    replica = Replica()
+    chunk = msgspec.msgpack.encode([(b"\xa1k", state)])
+    with pytest.raises(JournalError, match="a row of the state cannot be read"):
+        replica.restore(iter([chunk]))
 
 
 def test_what_has_to_stay_whole_and_is_too_large_becomes_another_batch(

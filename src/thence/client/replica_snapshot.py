@@ -22,6 +22,16 @@ CHUNK_BYTES: Final = 128 * 1024
 _encode: Final = msgspec.msgpack.Encoder().encode
 _decode: Final = msgspec.msgpack.Decoder().decode
 _ROWS: Final = msgspec.msgpack.Decoder(list[tuple[bytes, bytes]])
+# What is raised where a state is no state: of decimals, and of maps in maps without end, too.
+_UNREADABLE: Final = (
+    msgspec.MsgspecError,
+    ArithmeticError,
+    AttributeError,
+    LookupError,
+    RecursionError,
+    TypeError,
+    ValueError,
+)
 
 
 class Meta(msgspec.Struct, frozen=True):
@@ -115,7 +125,7 @@ class Rows:
             name = _decode(key)
             exported: Any = _decode(value)
             self._keyspace.load(name, exported, stamp_of)
-        except (msgspec.MsgspecError, LookupError, TypeError, ValueError) as error:
+        except _UNREADABLE as error:
             raise JournalError(f"a row of the state cannot be read: {error}") from error
 
 
@@ -128,5 +138,5 @@ def rows_of(chunk: bytes) -> Iterable[tuple[bytes, bytes]]:
     """The rows in a chunk of an export; JournalError if it is none."""
     try:
         return _ROWS.decode(chunk)
-    except msgspec.MsgspecError as error:
+    except _UNREADABLE as error:
         raise JournalError(f"a piece of the state cannot be read: {error}") from error

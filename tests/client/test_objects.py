@@ -145,6 +145,41 @@ def test_objects_come_back_with_the_journal(tmp_path: Path):
     run(main())
 
 
+@pytest.mark.parametrize("drain_s", [None, 0.0])
+def test_what_was_done_just_before_closing_comes_back_with_the_journal(
+    tmp_path: Path, drain_s: float | None
+):
+    async def main() -> None:
+        for already in ([], ["milk"]):
+            objects = Objects()
+            group = Group("a", listen="mem://a", data=tmp_path / "a", timing=QUICK, **objects.hooks)
+            await group.start()
+            objects.attach(group)
+            cart = objects.open("cart", "set_aw")
+            assert sorted(cart.value()) == already
+            cart.add("milk")
+            await group.aclose(drain_s)
+
+    run(main())
+
+
+def test_what_was_done_just_before_closing_is_sent():
+    async def main() -> None:
+        first = Group("a", listen="mem://a", peers={"b": "mem://b"}, timing=QUICK)
+        second = Group("b", listen="mem://b", peers={"a": "mem://a"}, timing=QUICK)
+        async with second:
+            there = bind(second).open("cart", "set_aw")
+            async with first:
+                here = bind(first).open("cart", "set_aw")
+                here.add("milk")
+                await until(lambda: there.value() == {"milk"} and here.is_stable)
+                here.add("eggs")
+            await until(lambda: there.value() == {"milk", "eggs"})
+            await second.aclose(0)
+
+    run(main())
+
+
 def test_what_is_retained_can_be_undone_cloned_and_done_again_after_it_is_stable():
     async def main() -> None:
         async with mesh("ab") as groups:

@@ -76,7 +76,7 @@ class Group(Waiting, Membership):
         self._something = asyncio.Event()
         self._prepare_waiting()
         self._calls = Callbacks()
-        self._before_taking: Callable[[], None] | None = None
+        self._before_taking: Callable[[], None] = lambda: None
         self._meter: LagMeter | None = None
         self._sample_at: float | None = None
 
@@ -360,12 +360,11 @@ class Group(Waiting, Membership):
 
     def on_taking(self, callback: Callable[[], None] | None) -> None:
         """Have this called before events are handed to callbacks: what it sends is before them."""
-        self._before_taking = callback
+        self._before_taking = callback or (lambda: None)
 
     def _pump(self) -> None:
         runtime = self._runtime
-        if self._before_taking is not None:
-            self._before_taking()
+        self._before_taking()
         if hand_over(self._driver, runtime.now, self._calls, self._failed):
             runtime.turn()
 
@@ -383,6 +382,7 @@ class Group(Waiting, Membership):
         At most ``drain_s`` seconds (default: the setting ``timing.drain_s``).  With a journal only
         for members that are connected: the others get it from the next start of this node.
         """
+        self._before_taking()  # the last chance to send
         self._closing = True
         fail(self._room, self._closed_error())
         self._runtime.turn()

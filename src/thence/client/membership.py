@@ -38,7 +38,7 @@ class Membership:
     _runtime: Runtime
     _station: Station
     _turns: Waiters
-    _before_taking: Callable[[], None] | None
+    _before_taking: Callable[[], None]
 
     @property
     def members(self) -> tuple[str, ...]:
@@ -115,8 +115,7 @@ class Membership:
         is gone, at most ``leave_s`` seconds (default: ``timing.drain_s``).  Then close it.
         """
         driver = self._elastic
-        if self._before_taking is not None:
-            self._before_taking()  # the last chance to send
+        self._before_taking()  # the last chance to send
         driver.leave(self._runtime.now)
         self._runtime.turn()
         limit = self._station.config.timing.drain_s if leave_s is None else leave_s

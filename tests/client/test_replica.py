@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import random
 from pathlib import Path
 from typing import Any
@@ -306,6 +307,28 @@ def test_a_newcomer_is_given_the_state_of_one_moment():
     other.begin(lambda node, seq: None, ())
     assert state(other) == {b"%d" % number: number for number in range(5000)}
     assert isinstance(other.keyspace.child(b"7", REGISTER), RegisterCounter)
+
+
+def test_what_becomes_stable_first_after_a_newcomer_was_served_is_stable():
+    replica = Replica()
+    keyspace = replica.keyspace
+
+    class Stamp:
+        node, seq, clock_ms = "a", 1, 0
+
+        def sees(self, stored: Any) -> bool:
+            return True
+
+    stamp = Stamp()
+    chunks = replica.snapshot()
+    for key in (b"x", b"y", b"z"):
+        keyspace.apply(key, REGISTER, (SET, 1), stamp)
+    list(chunks)
+    del chunks
+    gc.collect()
+    keyspace.stabilise({stamp})
+    assert keyspace.stamps() == []
+    assert keyspace.watch is None
 
 
 @pytest.mark.parametrize(

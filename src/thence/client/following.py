@@ -26,9 +26,11 @@ class Watchers:
         self._choose()
 
     def remove(self, watcher: Watch) -> None:
-        """Call it no more."""
-        self._watchers.remove(watcher)
-        self._choose()
+        """Call it no more.  It may be said again: a keyspace that is in the middle of a change may
+        call it still."""
+        if watcher in self._watchers:
+            self._watchers.remove(watcher)
+            self._choose()
 
     def _choose(self) -> None:
         watchers = self._watchers

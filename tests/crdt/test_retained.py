@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import random
+import weakref
 
 import pytest
 
 from tests.crdt.specification import EMPTY, NOTHING, SHOWN, Did
 from tests.crdt.world import Batch, Execution, VectorStamp, same
 from tests.seeds import seeds
+from thence.client.retaining import Retaining
 from thence.crdt.registry import CRDTS
 from thence.crdt.retained import Cut, Retained, retained
 from thence.crdt.sequence import Sequence
@@ -196,3 +198,30 @@ def test_too_many_operations_are_not_retained():
         told.clone(None, Cut({"a": 9}))
     with pytest.raises(LocalProtocolError, match="more than 2 operations"):
         told.undo(stamp("a", 1))
+
+
+def test_messages_are_not_kept_for_what_is_retained():
+    told = Retaining(SetAw)
+    messages = []
+    for seq in (1, 2):
+        by = stamp("a", seq)
+        messages.append(weakref.ref(by))
+        told.effect(told.retained.object.prepare("add", seq), by)
+        told.stabilise({by})
+        del by
+    assert [message() for message in messages] == [None, None]
+    told.retained.undo(told.stamp("a", 1))
+    assert told.retained.value() == {2}
+
+
+def test_what_is_not_retained_any_more_takes_no_room():
+    told = Retaining(SetAw)
+    told.retained = Retained(SetAw, ops_max=2)
+    for seq in (1, 2, 3, 4):
+        by = stamp("a", seq)
+        told.effect(told.retained.object.prepare("add", seq), by)
+        told.stabilise({by})
+    assert told.latest is None
+    with pytest.raises(LocalProtocolError, match="nothing was done to this object by a:4"):
+        told.stamp("a", 4)
+    assert told.retained.value() == {1, 2, 3, 4}

@@ -107,6 +107,11 @@ class Retained:
         return self.object.value()
 
     @property
+    def is_complete(self) -> bool:
+        """Whether everything that was done to it is retained still."""
+        return self._log is not None
+
+    @property
     def undone(self) -> list[Stamp]:
         """The stamps that are undone."""
         return list(self._undone)

@@ -328,6 +328,26 @@ def test_a_handle_can_be_copied():
     assert copy.copy(cart).value() == set()
 
 
+def test_what_cannot_be_removed_is_retained_when_others_remove_what_is_beside_it():
+    async def main() -> None:
+        async with mesh("ab") as groups:
+            a, b = bind(groups[0]), bind(groups[1])
+            visits = b.open("page", "counter_pn", retain=True)
+            a.open("page", "set_aw").add("x")
+            visits.inc(2)
+            a.remove("page")  # it has not heard of the counter
+            await until(lambda: b.open("page", "set_aw").is_stable)
+            a.replica.clear()
+            a.open("last", "flag_ew").enable()
+            await until(lambda: b.open("last", "flag_ew").value())
+            assert visits.value() == visits.crdt.value() == 2
+            visits.inc()
+            visits.undo()
+            assert visits.value() == 2
+
+    run(main())
+
+
 def test_undoing_goes_back_batch_by_batch_and_what_is_done_next_is_another():
     async def main() -> None:
         async with mesh("ab") as groups:

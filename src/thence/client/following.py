@@ -7,6 +7,7 @@ from collections.abc import Collection
 from typing import Final, Protocol
 
 from thence.crdt.base import Element, Op, Stamp
+from thence.crdt.children import UNREMOVABLE, class_of
 from thence.crdt.keyspace import CLEAR, KEYS, REMOVE, Keyspace, Watch
 
 
@@ -75,9 +76,10 @@ class Followers:
             if found is not None:
                 found.effect(op, stamp)
             return
-        for (at, _), follower in self._of.items():
+        for (at, of), follower in self._of.items():
             if op[0] == CLEAR or (op[0] == REMOVE and at == key):
-                follower.reset(stamp)
+                if class_of(of).NAME not in UNREMOVABLE:
+                    follower.reset(stamp)
 
     def stabilise(self, stamps: Collection[Stamp]) -> None:
         """These stamps are stable."""

@@ -331,6 +331,25 @@ def test_what_becomes_stable_first_after_a_newcomer_was_served_is_stable():
     assert keyspace.watch is None
 
 
+def test_a_bug_in_what_becomes_stable_stops_the_writes(monkeypatch: pytest.MonkeyPatch):
+    async def main() -> None:
+        async with mesh("ab") as groups:
+            a, _ = replicas(groups)
+
+            def broken(stamps: Any) -> None:
+                raise ZeroDivisionError("a bug")
+
+            monkeypatch.setattr(a.followers, "stabilise", broken)
+            a.update(b"x", REGISTER, (SET, 1))
+            asyncio.get_running_loop().set_exception_handler(lambda loop, context: None)
+            async with asyncio.timeout(10):
+                while not a.failure:
+                    await asyncio.sleep(0.005)
+            assert a.failure == "unexpected ZeroDivisionError: a bug"
+
+    run(main())
+
+
 @pytest.mark.parametrize(
     "state",
     [

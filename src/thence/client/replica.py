@@ -293,9 +293,12 @@ class Replica:
             for tag in tags:
                 self.delivered(tag)
         except Exception as error:
-            # A bug: better to take no more writes than to go on with a copy that differs.
-            self.failure = self.failure or f"unexpected {type(error).__name__}: {error}"
+            self._fail(error)
             raise
+
+    def _fail(self, error: Exception) -> None:
+        # A bug: better to take no more writes than to go on with a copy that differs.
+        self.failure = self.failure or f"unexpected {type(error).__name__}: {error}"
 
     def delivered(self, tag: Any) -> None:
         """A message of another member was taken (``Kept``, too)."""
@@ -336,15 +339,15 @@ class Replica:
                 self._hear(channel, message)
 
     def _stable(self, tags: Iterable[Any]) -> None:
-        stamps = self._stamps
-        found: set[Stamp] = set()
-        for tag in tags:
-            stamp = stamps.pop(tag.packed, None)
-            if stamp is not None:
-                found.add(stamp)
-        if found:
-            self.keyspace.stabilise(found)
-            self.followers.stabilise(found)
+        stamps = [self._stamps.pop(tag.packed, None) for tag in tags]
+        found: set[Stamp] = {stamp for stamp in stamps if stamp is not None}
+        try:
+            if found:
+                self.keyspace.stabilise(found)
+                self.followers.stabilise(found)
+        except Exception as error:
+            self._fail(error)
+            raise
 
     def _event(self, event: Any) -> None:
         if isinstance(event, Evicted) and event.is_self:

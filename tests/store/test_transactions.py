@@ -92,3 +92,27 @@ def test_commands_that_wait_are_not_for_transactions():
             assert str(await client.do("EXEC")).startswith("EXECABORT")
 
     run(main())
+
+
+def test_an_exec_that_is_refused_ends_the_transaction():
+    async def main() -> None:
+        async with served() as site:
+            client = await site.client()
+            await client.do("MULTI")
+            await client.do("INCR", "n")
+            assert str(await client.do("EXEC", "2")) == (
+                "EXECABORT Transaction discarded because of: "
+                "wrong number of arguments for 'exec' command"
+            )
+            assert str(await client.do("EXEC")) == "ERR EXEC without MULTI"
+            await client.do("MULTI")
+            await client.do("INCR", "n")
+            site.gate.failure = "evicted"
+            assert str(await client.do("EXEC")) == (
+                "EXECABORT Transaction discarded because of: "
+                "MISCONF nothing can be written any more: evicted"
+            )
+            site.gate.failure = ""  # it joined again
+            assert await client.do("GET", "n") is None
+
+    run(main())

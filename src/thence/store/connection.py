@@ -19,7 +19,7 @@ from collections.abc import Coroutine
 from typing import Any, Final
 
 from thence.store.commands.base import Command
-from thence.store.dispatch import RUN_BYTES_MAX, failed, is_writing, run, run_plain
+from thence.store.dispatch import RUN_BYTES_MAX, failed, is_writing, refused, run, run_plain
 from thence.store.errors import CommandError
 from thence.store.host import Host
 from thence.store.replies import QUEUED, Later, Reply
@@ -183,7 +183,7 @@ class Connection:
                 self._answers = 0
                 return True
             if command is not None and db.failure and is_about_data(command):
-                raise CommandError(failure_text(db.failure))
+                raise refused(session, name, CommandError(failure_text(db.failure)))
             if command is not None and is_writing(session, command) and not db.has_room():
                 self._is_short_of_room = True
                 self._block(self._wait_for_room())

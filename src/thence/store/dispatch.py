@@ -20,6 +20,7 @@ from thence.store.errors import (
     AUTH_REQUIRED,
     NOT_IN_MULTI,
     CommandError,
+    exec_refused,
     not_while_subscribed,
     shown,
     unknown_command,
@@ -93,10 +94,10 @@ class Dispatch:
             elif found is None:
                 raise CommandError(wrong_arity(full))
         if found is None:
-            for refused in (full, full.partition("|")[0]):
-                if refused in self._refused:
-                    said = refused.replace("|", " ")
-                    raise CommandError(f"ERR {said} is not supported: {self._refused[refused]}")
+            for each in (full, full.partition("|")[0]):
+                if each in self._refused:
+                    said = each.replace("|", " ")
+                    raise CommandError(f"ERR {said} is not supported: {self._refused[each]}")
             if "|" in full and full.partition("|")[0] in self._containers:
                 raise CommandError(unknown_subcommand(shown(name), args[0]))
             raise CommandError(unknown_command(name, args))
@@ -118,10 +119,8 @@ class Dispatch:
             return None
         try:
             return self._admit(session, name, args)
-        except CommandError:
-            if session.queue is not None:
-                session.dirty = True
-            raise
+        except CommandError as error:
+            raise refused(session, name, error) from None
 
     def _admit(self, session: Session, name: bytes, args: list[bytes]) -> Command | None:
         found = self.find(name, args)
@@ -137,6 +136,18 @@ class Dispatch:
             session.enqueue(found.function, args, found.write)
             return None
         return found
+
+
+def refused(session: Session, name: bytes, error: CommandError) -> CommandError:
+    """What the client hears of a command that was not run.  EXEC is not going to run what is queued
+    then; an EXEC that is refused itself ends the transaction, or whoever gets the connection next
+    would be in it."""
+    if name.upper() == b"EXEC":
+        session.end_queue()
+        return CommandError(exec_refused(str(error)))
+    if session.queue is not None:
+        session.dirty = True
+    return error
 
 
 def is_writing(session: Session, command: Command) -> bool:

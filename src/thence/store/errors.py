@@ -109,6 +109,11 @@ def wrong_arity(command: str) -> str:
     return f"ERR wrong number of arguments for '{command.lower()}' command"
 
 
+def exec_refused(error: str) -> str:
+    """What EXEC says when it cannot be run at all, and why."""
+    return f"EXECABORT Transaction discarded because of: {error.removeprefix('ERR ')}"
+
+
 def invalid_expire(command: str) -> str:
     return f"ERR invalid expire time in '{command.lower()}' command"
 

@@ -145,10 +145,11 @@ def persist(db: Database, session: Session, args: list[bytes]) -> Reply:
 class ExpireOptions:
     """EX, PX, EXAT, PXAT, KEEPTTL and PERSIST among the options of SET and GETEX; at most one."""
 
-    __slots__ = ("_at", "keep", "persist")
+    __slots__ = ("_at", "_given", "keep", "persist")
 
     def __init__(self) -> None:
         self._at = -1
+        self._given = b""
         self.keep = False
         self.persist = False
 
@@ -157,15 +158,15 @@ class ExpireOptions:
         number is left to ``time_ms``: Redis finds wrong words before it finds wrong numbers."""
         option = args[at].upper()
         if option in OPTION_UNITS and at + 1 < len(args):
-            self._only_one()
+            self._only(option)
             self._at = at
             return at + 2
         if option == b"KEEPTTL" and name == "set":
-            self._only_one()
+            self._only(option)
             self.keep = True
             return at + 1
         if option == b"PERSIST" and name == "getex":
-            self._only_one()
+            self._only(option)
             self.persist = True
             return at + 1
         return at
@@ -177,9 +178,11 @@ class ExpireOptions:
         unit = OPTION_UNITS[args[self._at].upper()]
         return moment(db, args[self._at + 1], unit, name, past=False)
 
-    def _only_one(self) -> None:
-        if self._at >= 0 or self.keep or self.persist:
+    def _only(self, option: bytes) -> None:
+        """As in Redis: one of them, which may come again; then the last one counts."""
+        if self._given not in (b"", option):
             raise CommandError(SYNTAX)
+        self._given = option
 
 
 _row = Rows("generic")

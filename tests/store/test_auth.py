@@ -29,7 +29,10 @@ def test_before_the_password_nothing_is_done():
                 assert str(await client.do(*words)) == NOAUTH
             assert str(await client.do("SUBSCRIBE", "c")) == NOAUTH
             assert str(await client.do("FLUSHALL")) == NOAUTH
-            assert str(await client.do("HELLO", "3")).startswith("NOAUTH HELLO must be called")
+            assert str(await client.do("HELLO", "3")).startswith(
+                "NOAUTH HELLO must be called with the client already authenticated, otherwise the "
+                "HELLO AUTH <user> <pass> option can be used"
+            )
             assert str(await client.do("AUTH", "wrong")).startswith("WRONGPASS")
             assert str(await client.do("AUTH", "default", "wrong")).startswith("WRONGPASS")
             assert str(await client.do("AUTH", "someone", SECRET)).startswith("WRONGPASS")

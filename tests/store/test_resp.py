@@ -107,6 +107,7 @@ def test_requests_come_out_as_they_went_in(requests: list[list[bytes]], places: 
         (b"*1048577\r\n", "invalid multibulk length"),
         (b"*99999999999999999999\r\n", "invalid multibulk length"),
         (b"*2\r\n$1\r\na\r\n:1\r\n", "expected '$', got ':'"),
+        (b"*1\r\n\xff1\r\n", "expected '$', got '\udcff'"),
         (b"*1\r\n*1\r\n$1\r\na\r\n", "expected '$', got '*'"),
         (b"*1\r\n$-1\r\n", "invalid bulk length"),
         (b"*1\r\n$1001\r\n", "invalid bulk length"),

@@ -151,14 +151,18 @@ class Connection:
         session = self.session
         out = self._out
         at, count = 0, len(requests)
+        pieces = size = 0  # of what is in ``out``, as far as it was looked at
         while at < count:
             if session.plain:
                 done = run_plain(self._quick, self._db, session, requests, at, out)
                 self._answers += done - at
                 at = done
             if at < count:
-                if len(out) > PIECES_MAX or sum(map(len, out)) > RUN_BYTES_MAX:
+                size += sum(map(len, out[pieces:]))
+                pieces = len(out)
+                if pieces > PIECES_MAX or size > RUN_BYTES_MAX:
                     self._flush()
+                    pieces = size = 0
                 if self._is_choked or not self._run_careful(*requests[at]):
                     self._pending = requests[at:]
                     return

@@ -53,9 +53,9 @@ NO_PASSWORD_SET: Final = (
     "Are you sure your configuration is correct?"
 )
 HELLO_UNAUTHENTICATED: Final = (
-    "NOAUTH HELLO must be called with the client already authenticated, otherwise the HELLO "
-    "<proto> AUTH <user> <pass> option can be used to authenticate the client and select the RESP "
-    "protocol version at the same time"
+    "NOAUTH HELLO must be called with the client already authenticated, otherwise the HELLO AUTH "
+    "<user> <pass> option can be used to authenticate the client and select the RESP protocol "
+    "version at the same time"
 )
 NO_PROTOCOL: Final = "NOPROTO unsupported protocol version"
 PROTOCOL_NOT_AN_INTEGER: Final = "ERR Protocol version is not an integer or out of range"

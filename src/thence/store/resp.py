@@ -190,7 +190,7 @@ class Parser:
                 if newline < 0:
                     return at
                 if data[at] != _DOLLAR:
-                    got = chr(data[at]) if data[at] < 128 else "?"
+                    got = data[at : at + 1].decode("utf-8", "surrogateescape")
                     self.fault = f"ERR Protocol error: expected '$', got '{got}'"
                     return at
                 length = count_of(data[at + 1 : newline])

@@ -41,6 +41,30 @@ def test_a_burst_arrives_in_order_and_becomes_stable(scheme: str):
     run(main())
 
 
+@pytest.mark.parametrize("written", ["trace", "data"])
+def test_what_is_stable_comes_many_at_a_time_also_when_it_is_written_down(
+    tmp_path: Path, written: str
+):
+    async def main() -> None:
+        async with mesh("ab", **{written: tmp_path}) as (a, b):
+            lists: list[list[Any]] = []
+            payloads: list[bytes] = []
+
+            def told(tags: list[Any]) -> None:
+                lists.append(tags)
+                payloads.extend(tag.payload for tag in tags)
+
+            a.on_stable(told, many=True)
+            b.on_deliver(lambda tag: None)
+            tags = await a.broadcast_many(BURST)
+            await until(lambda: sum(map(len, lists)) == 100)
+            assert [tag for each in lists for tag in each] == tags
+            assert payloads == BURST
+            assert len(lists) < 50
+
+    run(main())
+
+
 @pytest.mark.parametrize("engine", ENGINES)
 def test_every_engine_takes_bursts(engine: str):
     async def main() -> None:

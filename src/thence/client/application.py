@@ -206,12 +206,10 @@ class Application(Sending):
         kind, tag = entry if type(entry) is tuple else (STABLE_EVENT, entry)
         if kind == VIEW_EVENT:
             return self._entered(number, tag, now)
-        self._open_events.append((number, kind, tag))
         if kind == KNOWN_EVENT:
+            self._open_events.append((number, kind, tag))
             return Known(self, number, tag)
-        self.counts["stable"] += 1
-        if self._trace is not None:
-            self._trace.told(self._us(now), tag)
+        self._tell(number, tag, now)
         return Stable(self, number, tag)
 
     def commit(self, now: float) -> None:
@@ -242,6 +240,28 @@ class Application(Sending):
     def is_delivery(self, entry: Any) -> bool:
         """Whether an entry of the queue is a message to be delivered."""
         return type(entry) is not tuple and not (self._is_tagged and entry.index >= 0)
+
+    def take_stable(self, now: float) -> list[Any]:
+        """The stable messages that come next, up to the first event of another kind.  They are
+        confirmed together, with the events that are open, when the next event is taken."""
+        tags: list[Any] = []
+        queue = self.queue
+        while queue and not self._notices and not self.is_delivery(queue[0]):
+            kind, tag = queue[0] if type(queue[0]) is tuple else (STABLE_EVENT, queue[0])
+            if kind != STABLE_EVENT or (self._is_tagged and tag.hollow):
+                break
+            queue.popleft()
+            self._numbers += 1
+            self._tell(self._numbers, tag, now)
+            tags.append(tag)
+        return tags
+
+    def _tell(self, number: int, tag: Any, now: float) -> None:
+        """A stable message is taken: that is counted, and in the trace."""
+        self._open_events.append((number, STABLE_EVENT, tag))
+        self.counts["stable"] += 1
+        if self._trace is not None:
+            self._trace.told(self._us(now), tag)
 
     @property
     def is_plain(self) -> bool:

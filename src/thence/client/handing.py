@@ -48,7 +48,11 @@ def _one(driver: Driver, now: float, calls: Callbacks, failed: Failed) -> None:
                 calls.deliver([event.tag] if calls.deliver_many else event.tag)
         elif type(event) is Stable:
             if calls.stable is not None:
-                calls.stable([event.tag] if calls.stable_many else event.tag)
+                # Who asked for many at a time may need time that grows with what is not stable
+                # yet, however few they are told.
+                many = calls.stable_many and driver.auto_confirm
+                tags = [event.tag, *driver.take_stable(now)] if many else [event.tag]
+                calls.stable(tags if calls.stable_many else event.tag)
         elif event is not None and calls.other is not None:
             calls.other(event)
     except Exception as error:

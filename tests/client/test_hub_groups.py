@@ -214,11 +214,25 @@ def test_a_peer_that_forgot_what_it_had_acknowledged_is_refused():
     connection = greeted(hub)
     hub.received(connection, [opening(have=0)], 0.0)
     code, sentence = refusal(connection)
-    assert code == talk.LOST_JOURNAL
+    assert code == talk.YOUR_JOURNAL
     assert sentence == (
         "b has 0 messages of a and had acknowledged 1: the journal of b was lost or is too old"
     )
     assert not driver.failed
+
+
+def test_a_node_that_forgot_what_it_had_acknowledged_stops_and_says_why(hub: Hub):
+    driver = hub.drivers["g"]
+    connection = greeted(hub)
+    said = (talk.YOUR_JOURNAL, "a has lost its journal")
+    other = (talk.REFUSE, talk.refuse(*said, "another group")[5:])
+    hub.received(connection, [other], 0.0)
+    assert not driver.failed
+    connection = greeted(hub)
+    hub.received(connection, [(talk.REFUSE, talk.refuse(*said, "g")[5:])], 0.0)
+    assert connection.closed is not None
+    with pytest.raises(JournalError, match=r"b knows of messages that a had taken .* was lost"):
+        driver.broadcast(b"x", 0.0)
 
 
 def test_a_node_that_forgot_what_it_sent_stops_and_says_why(hub: Hub):

@@ -176,7 +176,7 @@ def test_the_page_has_every_limit_and_code():
     page = PAGE.read_text(encoding="utf-8")
     for name in (
         "BAD_VERSION", "WRONG_NAME", "NOT_A_MEMBER", "DIFFERENT_GROUP", "LOST_JOURNAL", "NONSENSE",
-        "REPLACED", "STOPPING", "TOO_MANY",
+        "REPLACED", "STOPPING", "TOO_MANY", "YOUR_JOURNAL",
     ):  # fmt: skip
         assert f"| {getattr(talk, name)} | `{name}` |" in page
     for name in ("NAME_CHARS_MAX", "SENTENCE_CHARS_MAX", "MEMBERS_MAX", "MESSAGE_BYTES_EXTRA"):
@@ -192,8 +192,10 @@ ARRAYS = ("hello", "refuse", "open", "bye")
 def test_fields_after_those_we_know_are_ignored(name: str):
     ((_, body),) = FrameReader().feed(golden(name))
     fields = msgspec.msgpack.decode(body)
-    # Only elastic groups say who opens it to whom, only newcomers that they are.
-    fields += {"open": ["", "", 0], "hello": [False]}.get(name, [])
+    # Only elastic groups say who opens it to whom, only newcomers that they are, and which group it
+    # is about only some refusals.
+    rest = {"open": ["", "", 0], "hello": [False], "refuse": [""], "bye": [""]}
+    fields += rest.get(name, [])
     longer = [*fields, "new", {"in": 2}, [3]]
     assert FRAMES[name].read(msgspec.msgpack.encode(longer)) == FRAMES[name].says
 

@@ -135,7 +135,7 @@ class Driver(Application):
         have = self.exchange.flows[slot].reached(said.have)
         if have < outbox.first - 1 and not self._refill(slot, have):
             return (
-                talk.LOST_JOURNAL,
+                talk.YOUR_JOURNAL,
                 f"{peer} has {said.have} messages of {self.name} and had acknowledged "
                 f"{outbox.first - 1}: the journal of {peer} was lost or is too old",
             )
@@ -145,6 +145,17 @@ class Driver(Application):
         if self._ledger is None or self._ledger.confirmed.reached:
             self.announce(now)  # a node that came back has forgotten what others told it
         return None
+
+    def lost(self, peer: str) -> None:
+        """A peer says that this node lacks what it had acknowledged: it cannot go on, for what it
+        does would never reach anybody."""
+        if not self.failed:
+            self.failed = (
+                f"{peer} knows of messages that {self.name} had taken and does not have: the "
+                f"journal of {self.name} was lost or is too old. Give it back, or let the node join "
+                "as a new incarnation"
+            )
+            self._notices["failed"] = lambda number: Disconnected(self, number, peer, self.failed)
 
     def _differs(self, said: talk.Open) -> str:
         """How the group is another one there; empty: it is not."""

@@ -186,13 +186,13 @@ class Hub(Lobby):
         except WireError as error:
             self._refuse(link, talk.NONSENSE, str(error), now)
 
-    def _refuse(self, link: Link, code: int, sentence: str, now: float) -> None:
+    def _refuse(self, link: Link, code: int, sentence: str, now: float, group: str = "") -> None:
         """End a connection and say why, to the other side and here."""
         sentence = sentence[: talk.SENTENCE_CHARS_MAX]
         reason = REASONS.get(code, "refused")
         self.refused[reason] = self.refused.get(reason, 0) + 1
         self._notice("refused", link.peer or link.connection.address, sentence)
-        link.connection.send(talk.refuse(code, sentence))
+        link.connection.send(talk.refuse(code, sentence, group))
         address = self.addresses.get(link.peer or link.expected)
         if address is not None and code != talk.REPLACED:
             address.tries = max(address.tries, 6)  # asking again at once would not help
@@ -297,6 +297,9 @@ class Hub(Lobby):
         address = self.addresses.get(link.peer) or self.addresses.get(link.expected)
         if address is not None:
             address.tries = max(address.tries, 6)  # asking again at once would not help
+        driver = self.drivers.get(said.group) if said.group in link.opened else None
+        if driver is not None and said.code == talk.YOUR_JOURNAL:
+            driver.lost(link.peer)
         self._drop(link, f"{who.removeprefix(CONTACT)} refused: {said.sentence}", now)
         if said.code != talk.REPLACED:
             self._missed(f"refused by {who.removeprefix(CONTACT)}: {said.sentence}")
@@ -349,7 +352,8 @@ class Hub(Lobby):
             return
         fault = driver.opened(link.slots[driver.group], said, now)
         if fault is not None:
-            self._refuse(link, *fault, now)
+            group = driver.group if fault[0] == talk.YOUR_JOURNAL else ""
+            self._refuse(link, *fault, now, group)
             return
         link.channels[said.channel] = driver
 

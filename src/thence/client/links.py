@@ -26,6 +26,7 @@ REASONS: Final = {
     talk.LOST_JOURNAL: "lost-journal",
     talk.NONSENSE: "nonsense",
     talk.REPLACED: "replaced",
+    talk.YOUR_JOURNAL: "lost-journal",
 }
 """How refusals are counted.  Sentences quote peers, and nobody may make up counters."""
 SILENT_HEARTBEATS: Final = 3

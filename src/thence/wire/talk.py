@@ -58,6 +58,7 @@ NONSENSE: Final = 6
 REPLACED: Final = 7
 STOPPING: Final = 8
 TOO_MANY: Final = 9
+YOUR_JOURNAL: Final = 10
 
 NAME_CHARS_MAX: Final = 200
 SENTENCE_CHARS_MAX: Final = 500
@@ -89,6 +90,8 @@ class Refuse(msgspec.Struct, frozen=True, array_like=True):
 
     code: _Number
     sentence: _Sentence
+    group: _Name = ""
+    """With YOUR_JOURNAL: whose."""
 
 
 class Open(msgspec.Struct, frozen=True, array_like=True):
@@ -151,14 +154,15 @@ def hello(
     return frame(HELLO, msgspec.msgpack.encode(msgspec.structs.astuple(said)[:-1]))
 
 
-def refuse(code: int, sentence: str) -> bytes:
+def refuse(code: int, sentence: str, group: str = "") -> bytes:
     """The frame that ends a connection which cannot go on."""
-    return frame(REFUSE, msgspec.msgpack.encode(Refuse(code, sentence[:SENTENCE_CHARS_MAX])))
+    said = (code, sentence[:SENTENCE_CHARS_MAX], group)
+    return frame(REFUSE, msgspec.msgpack.encode(said if group else said[:2]))
 
 
 def bye(code: int, sentence: str) -> bytes:
     """The frame that ends a connection in order."""
-    return frame(BYE, msgspec.msgpack.encode(Refuse(code, sentence[:SENTENCE_CHARS_MAX])))
+    return frame(BYE, msgspec.msgpack.encode((code, sentence[:SENTENCE_CHARS_MAX])))
 
 
 def open_group(said: Open) -> bytes:

@@ -11,7 +11,8 @@ from redis.exceptions import ConnectionError, ResponseError
 
 from tests.client.meshes import QUICK, run
 from tests.store.stores import client_of, until, world
-from thence.config import MembershipConfig, RespConfig
+from thence.client.events import Blocked
+from thence.config import FlowConfig, MembershipConfig, RespConfig
 from thence.errors import LocalProtocolError, UnusableInputError
 from thence.store.node import Store, settings_from
 from thence.store.settings import Settings
@@ -53,6 +54,27 @@ def test_with_a_journal_it_comes_back(tmp_path: Path):
                 assert await client.incr("n") == number + 1
                 await client.sadd("s", number)
                 assert await client.scard("s") == number + 1
+
+    run(main())
+
+
+def test_what_writes_wait_for_can_be_seen():
+    async def main() -> None:
+        async with world("ab", flow=FlowConfig(outbox_messages_max=3)) as made:
+            replication = await made.clients["a"].info("replication")
+            assert (replication["writes_waiting"], replication["unsent_batches_max"]) == (0, 3)
+            await made.cut()
+            happened: list[Any] = []
+            made.stores["a"].database.on_event = happened.append
+            for _ in range(3):
+                await made.do("a", "INCR n")
+            waiting = asyncio.ensure_future(made.do("a", "INCR n"))
+            await until(lambda: any(isinstance(event, Blocked) for event in happened))
+            async with client_of(made.stores["a"]) as other:
+                replication = await other.info("replication")
+            assert (replication["writes_waiting"], replication["unsent_batches"]) == (1, 3)
+            await made.heal()
+            assert await waiting == 4
 
     run(main())
 

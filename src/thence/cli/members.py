@@ -9,6 +9,7 @@ from types import MappingProxyType
 from typing import Any, Final
 
 from thence.client.events import (
+    Blocked,
     Event,
     Evicted,
     Joined,
@@ -69,6 +70,17 @@ def log_change(group: str, event: Event) -> None:
         bad = isinstance(event, Evicted | Suspected | Minority)
         level = logging.WARNING if bad else logging.INFO
         log_event(_log, level, type(event).__name__.lower(), **fields)
+
+
+def log_full(group: Group, event: Blocked) -> None:
+    """Log that broadcasts wait, if it is for members that are away: it may last."""
+    away = [name for name in event.waiting_for if name.partition("#")[0] not in group.connected]
+    if away:
+        outbox = group.driver.exchange.outbox
+        log_event(
+            _log, logging.WARNING, "writes wait", group=group.name, away=",".join(away),
+            messages=outbox.waiting, bytes=outbox.waiting_bytes, unstable=group.driver.unstable,
+        )  # fmt: skip
 
 
 def fate(group: Group) -> str:

@@ -9,9 +9,9 @@ from typing import Annotated, Any, Final
 
 from cyclopts import Parameter
 
-from thence.cli.members import enter, fate, log_change, say, tell_connected
+from thence.cli.members import enter, fate, log_change, log_full, say, tell_connected
 from thence.cli.process import Stop, run, settings_of, with_store_settings
-from thence.client.events import Event, Evicted
+from thence.client.events import Blocked, Event, Evicted
 from thence.client.node import Node
 from thence.errors import Removed, UnusableInputError
 from thence.store.node import Site, require_one_group, settings_from, with_short_checkpoints
@@ -121,6 +121,8 @@ class _Serving:
 
     def _happen(self, event: Event) -> None:
         log_change(self._name, event)
+        if isinstance(event, Blocked):
+            log_full(self._node.groups[self._name], event)
         if isinstance(event, Evicted) and event.is_self:
             self._out.set()
 

@@ -152,8 +152,8 @@ class Driver(Application):
         if not self.failed:
             self.failed = (
                 f"{peer} knows of messages that {self.name} had taken and does not have: the "
-                f"journal of {self.name} was lost or is too old. Give it back, or let the node join "
-                "as a new incarnation"
+                f"journal of {self.name} was lost or is too old. Give it back, or let the node "
+                "join as a new incarnation"
             )
             self._notices["failed"] = lambda number: Disconnected(self, number, peer, self.failed)
 

@@ -48,6 +48,10 @@ def _replication(replica: Replica, group: Group) -> dict[str, object]:
         is_up = name in connected or name.partition("#")[0] in connected
         state = ("online" if name not in behind else "behind") if is_up else "away"
         found[f"peer{number}"] = f"name={name},state={state}"
+    outbox, flow = driver.exchange.outbox, driver.flow
+    found["writes_waiting"] = int(not group.has_room)
+    found["unsent_batches"], found["unsent_batches_max"] = outbox.waiting, flow.outbox_messages_max
+    found["unsent_bytes"], found["unsent_bytes_max"] = outbox.waiting_bytes, flow.outbox_bytes_max
     if group.is_elastic:
         found["view"] = group.view.num
         found["minority"] = int(group.is_minority)

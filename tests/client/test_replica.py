@@ -18,6 +18,7 @@ from tests.client.meshes import QUICK, mesh, run
 from tests.seeds import seeds
 from thence import Group
 from thence.client.replica import Replica
+from thence.config import JournalConfig
 from thence.crdt.children import REGISTER, UPDATE
 from thence.crdt.keyspace import Keyspace
 from thence.crdt.map_uw import MapUw
@@ -172,11 +173,14 @@ def test_a_group_without_stability_is_refused():
     run(main())
 
 
-async def opened(name: str, folder: Path, peers: dict[str, str]) -> tuple[Group, Replica]:
+async def opened(
+    name: str, folder: Path, peers: dict[str, str], journal: JournalConfig | None = None
+) -> tuple[Group, Replica]:
     replica = Replica()
     group = Group(
-        name, listen=f"mem://{name}", peers=peers, data=folder / name, timing=QUICK, kept=replica
-    )
+        name, listen=f"mem://{name}", peers=peers, data=folder / name, timing=QUICK,
+        journal=journal or JournalConfig(), kept=replica,
+    )  # fmt: skip
     await group.start()
     replica.attach(group)
     return group, replica

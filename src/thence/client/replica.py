@@ -437,6 +437,7 @@ class Replica:
         """Take over the state of another; ``begin`` comes after it, and ``attach``."""
         self.detach()  # the group that it had is over
         self.keyspace.forget_everything()
+        self._rows.forget()
         self._stamps.clear()
         self._pieces.clear()
         self._seen.clear()
@@ -445,8 +446,7 @@ class Replica:
         self.failure = ""
         self.keyspace.dirty = None
         self._restored = Placeholders()
-        for chunk in chunks:
-            self._load(rows_of(chunk), self._restored)
+        self._load((row for chunk in chunks for row in rows_of(chunk)), self._restored)
 
     def _load(self, rows: Iterable[tuple[bytes, bytes]], placeholders: Placeholders) -> None:
         for key, value in rows:
@@ -456,6 +456,7 @@ class Replica:
                 self._pieces.update(meta.pieces)
             else:
                 self._rows.load(key, value, placeholders.stamp_of)
+        self._rows.loaded()
 
     def begin(self, find: Find, rows: Iterable[tuple[bytes, bytes]]) -> None:
         """What was there before: rows of the journal, or what was restored."""

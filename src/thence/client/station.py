@@ -231,7 +231,8 @@ def node_config(name: str, config: NodeConfig | None, settings: dict[str, Any]) 
     if isinstance(trace, str | os.PathLike):
         trace = TraceConfig(folder=os.fspath(trace))
     if data is not None:
-        settings["journal"] = JournalConfig(folder=os.fspath(data))
+        journal = settings.get("journal", JournalConfig())
+        settings["journal"] = replace(journal, folder=os.fspath(data))
     if trace is not None:
         settings["trace"] = trace
     elastic, join = settings.pop("elastic", None), settings.pop("join", None)

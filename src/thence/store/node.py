@@ -32,7 +32,7 @@ from thence.store.settings import Settings
 PASSWORD_BYTES_MAX: Final = 4096
 CHECKPOINT_BYTES: Final = 1024 * 1024
 """Of the journal, unless the settings say otherwise: nobody is served during a checkpoint, which
-takes time for each key that changed since the last one."""
+takes time for each key that changed since the last one: all of them after FLUSHALL."""
 
 
 def settings_from(config: RespConfig, environ: Mapping[str, str]) -> Settings:

@@ -31,6 +31,21 @@ def test_a_transaction_takes_effect_at_other_nodes_all_or_nothing():
     run(main())
 
 
+def test_wait_after_exec_is_about_what_exec_wrote():
+    async def main() -> None:
+        async with world("ab") as nodes:
+            client = nodes.clients["a"]
+            await nodes.cut()
+            async with client.pipeline(transaction=True) as pipeline:
+                pipeline.set("x", "1")
+                await pipeline.execute()
+            assert await client.execute_command("WAIT", 1, 20) == 0
+            await nodes.heal()
+            assert await client.execute_command("WAIT", 1, 5000) == 1
+
+    run(main())
+
+
 def test_watch_notices_what_comes_from_another_node():
     async def main() -> None:
         async with world("ab") as nodes:

@@ -227,12 +227,13 @@ def failed(name: bytes, error: Exception) -> CommandError:
 
 def run(db: Database, session: Session, command: Command, name: bytes, args: list[bytes]) -> Reply:
     """The reply of one command, errors included."""
+    writing = is_writing(session, command)  # asked now: EXEC forgets its queue
     try:
         reply = command.function(db, session, args)
     except CommandError as error:
         return error
     except Exception as error:
         return failed(name, error)
-    if is_writing(session, command):
+    if writing:
         session.last_write = db.last_write
     return reply

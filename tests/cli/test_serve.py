@@ -29,6 +29,7 @@ from thence.cli.main import main
 from thence.errors import JournalError
 from thence.journal.sqlite import SqliteJournal
 from thence.lab.processes import free_ports
+from thence.store.server import STOP_S
 from thence.trace.check import check_paths
 from thence.transport.certificates import issue, make_authority
 
@@ -138,6 +139,23 @@ def test_clients_finish_before_it_stops(start: type[Server]):
     with pytest.raises(ConnectionError):
         client.ping()
     client.close()
+
+
+def test_a_second_signal_does_not_wait_for_clients(start: type[Server]):
+    node = start("--resp", "127.0.0.1:0", "--resp-output-bytes-pause", "1024")
+    with node.client() as client:
+        client.set("k", "x" * 1_000_000)
+    at = ("127.0.0.1", int(node.expect(READY)[3]))
+    with socket.create_connection(at) as reader:  # which does not read
+        reader.sendall(b"GET k\r\n" * 100)
+        node.process.send_signal(signal.SIGTERM)
+        with contextlib.suppress(OSError):
+            while True:
+                socket.create_connection(at).close()
+        begin = time.monotonic()
+        assert node.stop() == 128 + signal.SIGTERM
+        assert time.monotonic() - begin < STOP_S / 2
+    assert not node.errors
 
 
 def test_a_client_may_stop_it(start: type[Server]):
@@ -258,6 +276,33 @@ def test_an_evicted_node_joins_again_with_the_data_of_the_others(start: type[Ser
         assert client.execute_command("WAIT", 2, 10_000) == 2
         assert other.get("after") == "3"
     assert [node.stop() for node in (c, b, a)] == [0, 0, 0]
+
+
+@pytest.mark.parametrize(("how", "with_data"), [("signal", False), ("client", True)])
+def test_one_that_waits_to_join_again_can_be_stopped(
+    start: type[Server], tmp_path: Path, how: str, with_data: bool
+):
+    a, b, c = three(start)
+    words = ["--data", str(tmp_path)] if with_data else []
+    url = a.expect(r"nodes reach it on (tcp://[^;]*)")[1]
+    d = start("--name", "d", "--join", url, *ELASTIC, *HASTY, "--rejoin", *words)
+    with d.client() as client:
+        client.set("k", "v")
+        assert client.execute_command("WAIT", 3, 10_000) == 3
+    d.process.send_signal(signal.SIGSTOP)
+    a.expect("evicted group=main member=d", errors=True)
+    for node in (b, c):  # without them a lets nobody in
+        node.process.kill()
+        node.end()
+    d.process.send_signal(signal.SIGCONT)
+    d.expect("it joins again")
+    if how == "client":
+        with d.client() as client:
+            client.shutdown(nosave=True)
+        assert d.end() == 0
+    else:
+        assert d.stop() == 0
+    assert not [line for line in d.errors if "Traceback" in line]
 
 
 def test_without_rejoin_an_evicted_node_ends_and_says_why(start: type[Server]):

@@ -10,7 +10,7 @@ import inspect
 import os
 import signal
 import sys
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Callable, Coroutine, Mapping
 from typing import Annotated, Any, Final, NamedTuple
 
 from cyclopts import Parameter
@@ -28,7 +28,7 @@ EXIT_SIGNAL: Final = 128
 SIGNALS: Final = (signal.SIGTERM, signal.SIGINT)
 
 Command = Callable[..., int]
-Main = Callable[[Node, "Stop"], Awaitable[int]]
+Main = Callable[[Node, "Stop"], Coroutine[Any, Any, int]]
 
 
 def with_settings(command: Command) -> Command:
@@ -154,29 +154,44 @@ async def _enter(node: Node, stop: Stop, say: Say, hooks: Mapping[str, Any]) -> 
         for name in node.config.groups:
             await enter(node, name, say, hooks=hooks)
 
-    entering = asyncio.ensure_future(work())
-    told = asyncio.ensure_future(stop.asked.wait())
     try:
-        await asyncio.wait([entering, told], return_when=asyncio.FIRST_COMPLETED)
-        if entering.done():
-            await entering
+        if await comes_first(work(), stop.asked.wait()):
             return End(0)
-        return End(EXIT_SIGNAL + (stop.signal or signal.SIGINT), "stopped before it was let in")
     except (UnreachableError, Removed) as error:
         return End(EXIT_BROKEN, str(error))
+    return _stopped(stop, "stopped before it was let in")
+
+
+async def comes_first(work: Coroutine[Any, Any, Any], *others: Coroutine[Any, Any, Any]) -> bool:
+    """Whether it is done before any of the others is; whatever is not done is cancelled."""
+    tasks = [asyncio.ensure_future(each) for each in (work, *others)]
+    try:
+        await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+        if tasks[0].done():
+            await tasks[0]
+        return tasks[0].done()
     finally:
-        for task in (entering, told):
+        for task in tasks:
             task.cancel()
-        await asyncio.gather(entering, told, return_exceptions=True)
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+
+def _stopped(stop: Stop, sentence: str = "") -> End:
+    """By a signal, and not in order."""
+    return End(EXIT_SIGNAL + (stop.signal or signal.SIGINT), sentence)
 
 
 async def _until_done(node: Node, main: Main, stop: Stop) -> End:
-    """Run ``main`` until it returns, or the node breaks, or is out for good."""
+    """Run ``main`` until it returns, or the node breaks, or is out for good, or is to stop at once,
+    which cancels it."""
     work = asyncio.ensure_future(main(node, stop))
     broken = [asyncio.ensure_future(group.until_broken()) for group in node.groups.values()]
-    watched = {work, *broken}
+    enough = asyncio.ensure_future(stop.at_once.wait())
+    watched = {work, enough, *broken}
     try:
         while not work.done():
+            if enough.done():
+                return _stopped(stop)
             done, watched = await asyncio.wait(watched, return_when=asyncio.FIRST_COMPLETED)
             for task in broken:
                 if task in done:
@@ -185,10 +200,9 @@ async def _until_done(node: Node, main: Main, stop: Stop) -> End:
     except (JournalError, Removed, UnreachableError) as error:
         return End(EXIT_BROKEN, str(error))
     finally:
-        work.cancel()
-        for task in broken:
-            task.cancel()
-        await asyncio.gather(work, *broken, return_exceptions=True)
+        for each in (work, enough, *broken):
+            each.cancel()
+        await asyncio.gather(work, enough, *broken, return_exceptions=True)
 
 
 async def _drain(node: Node, stop: Stop) -> End:
@@ -199,7 +213,7 @@ async def _drain(node: Node, stop: Stop) -> End:
         if not task.done():
             task.cancel()
     if stop.at_once.is_set():
-        return End(EXIT_SIGNAL + (stop.signal or signal.SIGINT))
+        return _stopped(stop)
     drained = await draining
     leaving = [each for each in node.groups.values() if each.is_elastic]
     elastic = [each for each in leaving if not each.is_journaled]

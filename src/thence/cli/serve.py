@@ -10,11 +10,12 @@ from typing import Annotated, Any, Final
 from cyclopts import Parameter
 
 from thence.cli.members import enter, fate, log_change, log_full, say, tell_connected
-from thence.cli.process import Stop, run, settings_of, with_store_settings
+from thence.cli.process import Stop, comes_first, run, settings_of, with_store_settings
 from thence.client.events import Blocked, Event, Evicted
 from thence.client.node import Node
 from thence.errors import Removed, UnusableInputError
 from thence.store.node import Site, require_one_group, settings_from, with_short_checkpoints
+from thence.store.server import STOP_S
 from thence.store.settings import Settings
 
 ALONE: Final = "store"
@@ -78,7 +79,8 @@ class _Serving:
         self._out = asyncio.Event()
 
     async def serve(self, stop: Stop) -> int:
-        """Until the process is told to stop; ``Removed`` if it is evicted and not to come back."""
+        """Until a signal or a client tells it to stop; ``Removed`` if it is evicted and not to come
+        back."""
         site, node = self._site, self._node
         site.on_event = self._happen
         told = asyncio.ensure_future(self._tell())
@@ -86,25 +88,20 @@ class _Serving:
             site.open(node.groups[self._name])
             await site.start()
             say(self._greeting())
-            while not await self._live(stop):
-                await self._return()
+            await comes_first(self._live(), stop.asked.wait(), site.server.until_stopped())
         finally:
             told.cancel()
-            await site.stop()
-            site.close()
+            try:
+                await site.stop(0.0 if stop.at_once.is_set() else STOP_S)
+            finally:
+                site.close()
         return 0
 
-    async def _live(self, stop: Stop) -> bool:
-        """Until it is told to stop, by a signal or a client (true), or evicted."""
-        asked = asyncio.ensure_future(stop.asked.wait())
-        shut = asyncio.ensure_future(self._site.server.until_stopped())
-        out = asyncio.ensure_future(self._out.wait())
-        try:
-            await asyncio.wait([asked, shut, out], return_when=asyncio.FIRST_COMPLETED)
-            return asked.done() or shut.done()
-        finally:
-            for each in (asked, shut, out):
-                each.cancel()
+    async def _live(self) -> None:
+        """Be a member, and come back after each eviction; until it is cancelled."""
+        while True:
+            await self._out.wait()
+            await self._return()
 
     async def _return(self) -> None:
         """Join again, with the data of the others; clients that write get an error meanwhile."""

@@ -26,7 +26,7 @@ from thence.config import (
 )
 from thence.errors import UnusableInputError
 from thence.store.database import Database
-from thence.store.server import Server
+from thence.store.server import STOP_S, Server
 from thence.store.settings import Settings
 
 PASSWORD_BYTES_MAX: Final = 4096
@@ -103,9 +103,9 @@ class Site:
         """Let clients in."""
         await self.server.start()
 
-    async def stop(self) -> None:
+    async def stop(self, grace_s: float = STOP_S) -> None:
         """Let no more clients in, and let those that are there finish what they asked for."""
-        await self.server.stop()
+        await self.server.stop(grace_s)
         self.replica.flush()
 
     def close(self) -> None:

@@ -109,8 +109,8 @@ class Server:
         await self._is_stopping.wait()
 
     async def stop(self, grace_s: float = STOP_S) -> None:
-        """Let clients go in good order; those that do not take their replies in time are dropped.
-        May be called again."""
+        """Let clients go in good order; those that do not take their replies in time are dropped,
+        also when this is cancelled.  May be called again."""
         self._is_stopping.set()
         if self._listener is None:
             return
@@ -124,9 +124,11 @@ class Server:
             async with asyncio.timeout(grace_s):
                 await self._is_empty.wait()
         except TimeoutError:
+            pass
+        finally:
             for connection in list(self._connections):
                 connection.session.kill()
-            await self._is_empty.wait()
+        await self._is_empty.wait()
         await listener.wait_closed()
 
     def _connection(self) -> Any:

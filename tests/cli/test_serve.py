@@ -72,6 +72,15 @@ def group(folder: Path, names: str) -> dict[str, list[str]]:
     return {name: ["--name", name, "--members", path, "--resp", "127.0.0.1:0"] for name in names}
 
 
+def has_ipv6() -> bool:
+    """Whether this machine can listen there."""
+    try:
+        socket.create_server(("::1", 0), family=socket.AF_INET6).close()
+    except OSError:
+        return False
+    return True
+
+
 @pytest.mark.skipif(shutil.which("redis-cli") is None, reason="no redis-cli")
 def test_alone_it_serves_this_machine_and_says_that_nothing_is_kept(start: type[Server]):
     (port,) = free_ports(1)
@@ -186,6 +195,22 @@ def test_a_password_is_asked_for(start: type[Server], tmp_path: Path, source: st
         assert client.set("k", "v")
     assert node.stop() == 0
     assert not [line for line in (*node.lines, *node.errors) if "a b c" in line]
+
+
+def test_clients_over_ipv6(start: type[Server], capsys: Capture):
+    (port,) = free_ports(1)
+    at = f"[::1]:{port}"
+    if not has_ipv6():
+        assert f"cannot serve clients on {at}: " in one_sentence(capsys, "--resp", at)
+        return
+    node = start("--resp", at)
+    assert node.expect(READY)[4] == f"redis-cli -h ::1 -p {port}"
+    with node.client(host="::1") as client:
+        assert client.set("k", "v")
+    assert f"cannot serve clients on {at}: Address already in use" in one_sentence(
+        capsys, "--resp", at
+    )
+    assert node.stop() == 0
 
 
 def test_clients_over_tls(start: type[Server], tmp_path: Path):

@@ -48,7 +48,7 @@ def command(
     config = with_short_checkpoints(settings_of(settings, alone=ALONE))
     name = require_one_group(config)
     served = settings_from(config.resp, os.environ)
-    _require_free(served)
+    _require_free(served, config.resp.address)
     site = Site(served)
 
     async def main(node: Node, stop: Stop) -> int:
@@ -57,15 +57,17 @@ def command(
     return run(config, main, end, hooks=site.hooks)
 
 
-def _require_free(settings: Settings) -> None:
+def _require_free(settings: Settings, address: str) -> None:
     """Say at once that the port is taken, not only when the node has come into its group."""
     if settings.port:
+        place = (settings.host, settings.port)
         try:
-            socket.create_server((settings.host, settings.port)).close()
+            family = socket.getaddrinfo(*place, type=socket.SOCK_STREAM)[0][0]  # IPv6 perhaps
+            socket.create_server(place, family=family).close()
         except OSError as error:
             raise UnusableInputError(
-                f"cannot serve clients on {settings.host}:{settings.port}: "
-                f"{error.strerror or error}; choose another place with --resp"
+                f"cannot serve clients on {address}: {error.strerror or error}; "
+                "choose another place with --resp"
             ) from None
 
 

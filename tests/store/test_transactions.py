@@ -109,6 +109,19 @@ def test_commands_that_wait_are_not_for_transactions():
     run(main())
 
 
+def test_a_token_is_not_for_transactions_for_it_would_not_cover_them():
+    async def main() -> None:
+        async with served() as site:
+            client = await site.client()
+            await client.do("MULTI")
+            await client.do("SET", "k", "v")
+            assert "not allowed inside a transaction" in str(await client.do("CAUSAL.TOKEN"))
+            assert str(await client.do("EXEC")).startswith("EXECABORT")
+            assert str(await client.do("CAUSAL.TOKEN")).startswith("b'1.")
+
+    run(main())
+
+
 def test_an_exec_that_is_refused_ends_the_transaction():
     async def main() -> None:
         async with served() as site:

@@ -76,7 +76,7 @@ class Dispatch:
             if "|" in name or name in self._containers:
                 continue
             if "no_multi" in each.flags:
-                continue  # it may have to wait
+                continue  # most of them may have to wait
             if each.group not in _SLOW_GROUPS or name in ("PING", "ECHO"):
                 row = (each.function, each.arguments_min, each.arguments_max, each.write)
                 self.quick[name.encode()] = self.quick[name.lower().encode()] = row

@@ -59,7 +59,7 @@ TABLE = (
         "CAUSAL.TOKEN",
         token,
         1,
-        "fast",
+        "fast no_multi",  # what its own transaction writes is sent with EXEC
         summary="What this node has seen, for CAUSAL.WAIT on another node.",
     ),
     command(

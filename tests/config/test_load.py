@@ -167,6 +167,24 @@ def test_what_is_wrong_in_the_environment_is_named(variable: str, text: str, sen
     assert refusal(environ={variable: text}, flags={"name": "a"}) == sentence
 
 
+@pytest.mark.parametrize(
+    ("variable", "meant"),
+    [
+        ("THENCE_RESP_PASSWRD", "THENCE_RESP_PASSWORD"),
+        ("THENCE_RESP_PASSWD", "THENCE_RESP_PASSWORD"),
+        ("THENCE_RESP_PASS", "THENCE_RESP_PASSWORD"),
+        ("THENCE_RESP_PWD", "THENCE_RESP_PASSWORD"),
+        ("THENCE_PASSWORD", "THENCE_RESP_PASSWORD"),
+        ("THENCE_RESP_PASSWORDFILE", "THENCE_RESP_PASSWORD_FILE"),
+        ("THENCE_CONFG", "THENCE_CONFIG"),
+    ],
+)
+def test_a_mistyped_variable_never_leaves_a_server_open(variable: str, meant: str):
+    assert refusal(environ={variable: "secret", "THENCE_NAME": "a"}) == (
+        f"the environment has {variable}, which is no setting; did you mean {meant}?"
+    )
+
+
 @pytest.mark.parametrize("variable", ["THENCE_SERVICE_HOST", "THENCE_PORT", "THENCE_PURE"])
 def test_variables_of_others_are_left_alone(variable: str):
     assert load_config(environ={variable: "1", "THENCE_NAME": "a"}) == NodeConfig("a")

@@ -32,6 +32,9 @@ from thence.errors import UnusableInputError
 TYPO_CLOSENESS: Final = 0.85
 """How much an unknown THENCE_ variable must look like a known one to be called a mistake.  Others
 are left alone: schedulers put variables of their own beside ours (THENCE_SERVICE_HOST)."""
+PASSWORD_WORDS: Final = ("PASS", "PW")
+"""An unknown variable with one of these in it is always a mistake: the server that was to have that
+password would be open to everybody."""
 OTHER_VARIABLES: Final = frozenset(
     {CONFIG_VARIABLE, PASSWORD_VARIABLE}
     | {f"{ENVIRONMENT_PREFIX}{name}" for name in ("PURE", "COMPILE", "SEEDS", "FORBID_SKIPS")}
@@ -102,9 +105,12 @@ def _from_environ(environ: Mapping[str, str]) -> dict[str, Any]:
 
 def _refuse_typo(variable: str) -> None:
     # Without the prefix, which would make everything alike.
-    known = {name.removeprefix(ENVIRONMENT_PREFIX): name for name in BY_VARIABLE}
+    names = (*BY_VARIABLE, CONFIG_VARIABLE, PASSWORD_VARIABLE)
+    known = {name.removeprefix(ENVIRONMENT_PREFIX): name for name in names}
     tail = variable.removeprefix(ENVIRONMENT_PREFIX)
     near = get_close_matches(tail, known, n=1, cutoff=TYPO_CLOSENESS)
+    if not near and any([word in tail for word in PASSWORD_WORDS]):
+        near = [PASSWORD_VARIABLE.removeprefix(ENVIRONMENT_PREFIX)]
     if near:
         raise UnusableInputError(
             f"the environment has {variable}, which is no setting; did you mean {known[near[0]]}?"

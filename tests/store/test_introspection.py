@@ -19,6 +19,8 @@ import pytest
 
 from tests.store.commands.redis_server import needs_redis, redis_server
 from tests.store.raw import run, served, until
+from tests.store.stores import client_of
+from thence.config import JournalConfig, NodeConfig
 from thence.store import commands
 from thence.store.commands import registry
 from thence.store.commands.configuration import PARAMETERS
@@ -26,6 +28,8 @@ from thence.store.commands.refused import REFUSED
 from thence.store.commands.registry import COMMANDS
 from thence.store.dispatch import Dispatch
 from thence.store.errors import CommandError
+from thence.store.node import Store
+from thence.store.settings import Settings
 
 
 def test_every_module_of_commands_is_in_the_registry():
@@ -170,6 +174,48 @@ def test_info_has_sections_and_figures():
             assert list(_fields(await client.do("INFO", "CLUSTER"))) == ["cluster_enabled"]
             assert _fields(await client.do("INFO", "everything")).keys() == fields.keys()
             assert (await client.do("INFO", "cluster", "cpu")).count(b"# ") == 2
+
+    run(main())
+
+
+def test_info_counts_the_clients_that_wait():
+    async def main() -> None:
+        async with served() as site:
+            client, other = await site.client(), await site.client()
+
+            async def blocked() -> str:
+                return _fields(await client.do("INFO", "clients"))["blocked_clients"]
+
+            assert await blocked() == "0"
+            await other.do("SET", "k", "v")
+            other.send("WAIT", "1", "0")
+            while await blocked() != "1":
+                pass
+            other.close()
+            while await blocked() != "0":
+                pass
+
+    run(main())
+
+
+@pytest.mark.parametrize(
+    ("journal", "shown"),
+    [({}, "no"), ({"durability": "process"}, "no"), ({"durability": "power"}, "always")],
+)
+def test_config_says_whether_a_write_is_on_the_disk(
+    journal: dict[str, Any], shown: str, tmp_path: Path
+):
+    async def main() -> None:
+        folder = str(tmp_path) if journal else None
+        config = NodeConfig("a", journal=JournalConfig(folder=folder, **journal))
+        async with Store(config=config, settings=Settings(port=0)) as store:
+            client = client_of(store)
+            assert await client.config_get("append*") == {
+                "appendfsync": shown, "appendonly": "yes" if journal else "no",
+            }  # fmt: skip
+            said = (await client.info("persistence"))["journal_durability"]
+            assert said == journal.get("durability", "none")
+            await client.aclose()
 
     run(main())
 

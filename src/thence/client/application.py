@@ -332,6 +332,11 @@ class Application(Sending):
         return 0 if self._ledger is None else self._ledger.log_bytes
 
     @property
+    def durability(self) -> str:
+        """What the journal survives (``Journal.durability``); empty without one."""
+        return "" if self._ledger is None else self._ledger.durability
+
+    @property
     def member_names(self) -> list[str]:
         """The members now."""
         names, mask = self.members.names, self.members.mask

@@ -166,6 +166,11 @@ class Ledger:
         self._staged_bytes = 0
 
     @property
+    def durability(self) -> str:
+        """What it survives (``Journal.durability``)."""
+        return self._journal.durability
+
+    @property
     def log_bytes(self) -> int:
         """Of the records since the last checkpoint."""
         return self._journal.log_bytes

@@ -41,6 +41,8 @@ class Saved(msgspec.Struct, frozen=True):
 class Journal(Protocol):
     """One node's memory in one group."""
 
+    durability: str
+    """What is committed survives: the end of the ``process``, or of ``power`` too."""
     log_bytes: int
     """Of the records since the last checkpoint, staged ones included."""
 

@@ -94,6 +94,7 @@ class MemoryJournal:
     def __init__(self, disk: MemoryDisk, identity: Identity) -> None:
         self.disk = disk
         self.identity = identity
+        self.durability = "process"
         self._staged: list[bytes] = []
         self._failed: JournalError | None = None
         self._closed = False

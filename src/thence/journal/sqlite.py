@@ -68,6 +68,7 @@ class SqliteJournal:
             raise LocalProtocolError(f"durability: expected process or power, got {durability!r}")
         self.path = os.fspath(path)
         self.identity = identity
+        self.durability: str = durability
         self.log_bytes = 0
         self._seed = zlib.crc32(msgspec.msgpack.encode([identity.group, identity.node]))
         self._staged: list[bytes] = []

@@ -326,6 +326,11 @@ class Connection:
     # ---- the end ---------------------------------------------------------------------------------
 
     @property
+    def is_blocked(self) -> bool:
+        """A command of it waits, or a write until there is room."""
+        return self._blocked is not None
+
+    @property
     def is_waiting(self) -> bool:
         """It is not the client's fault that nothing happens."""
         return self._blocked is not None or self._held > 0

@@ -20,6 +20,10 @@ class Client(Protocol):
         """Let it end in good order."""
 
     @property
+    def is_blocked(self) -> bool:
+        """A command of it waits, or a write until there is room."""
+
+    @property
     def is_waiting(self) -> bool:
         """It is not the client's fault that nothing happens."""
 

@@ -23,6 +23,7 @@ def _persistence(replica: Replica, group: Group) -> dict[str, object]:
     return {
         "loading": 0,
         "journal": int(driver.is_journaled),
+        "journal_durability": driver.durability or "none",
         "journal_bytes": driver.journal_bytes,
         "journal_last_write_status": "err" if replica.failure else "ok",
         "aof_enabled": int(driver.is_journaled),

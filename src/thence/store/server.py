@@ -55,6 +55,7 @@ class Server:
         topics: Topics[Session] = Topics(matcher)
         self.shared: Final = Shared(settings, topics)
         self.shared.stop = self._stop_soon
+        self.shared.blocked = self._blocked
         self._connections: dict[Client, None] = {}
         self._listener: asyncio.Server | None = None
         self._sweeper: asyncio.TimerHandle | None = None
@@ -158,6 +159,9 @@ class Server:
 
     def _stop_soon(self) -> None:
         self._is_stopping.set()
+
+    def _blocked(self) -> int:
+        return sum([connection.is_blocked for connection in self._connections])
 
     def _published(self, channel: bytes, message: bytes) -> None:
         """To the subscribers of this server; encoded once for each way of encoding."""

@@ -184,6 +184,8 @@ class Shared:
         """Run since the server started."""
         self.dropped: int = 0
         """Clients dropped because they did not read, or sent what is no request."""
+        self.blocked: Callable[[], int] = _nobody_waits
+        """How many clients wait for a command; set by the server."""
         self.stop: Callable[[], None] = _never
         """Stops the server in good order (SHUTDOWN); set by whoever allows it."""
 
@@ -200,6 +202,10 @@ class Shared:
         self.topics.drop(session)
         session.subscriptions = 0
         session.closing = True
+
+
+def _nobody_waits() -> int:
+    return 0
 
 
 def _never() -> None:

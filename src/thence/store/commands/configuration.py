@@ -22,9 +22,15 @@ def _journaled(db: Database) -> str:
     return "yes" if kept else "no"
 
 
+def _synced(db: Database) -> str:
+    """Whether a write is on the disk before its reply leaves, or when the system wants."""
+    survives = db.info().get("Persistence", {}).get("journal_durability")
+    return "always" if survives == "power" else "no"
+
+
 Read = Callable[[Database, Session], object]
 PARAMETERS: Final[dict[str, Read]] = {
-    "appendfsync": lambda db, session: "always",
+    "appendfsync": lambda db, session: _synced(db),
     "appendonly": lambda db, session: _journaled(db),
     "bind": lambda db, session: session.shared.settings.host,
     "databases": lambda db, session: 1,

@@ -50,6 +50,7 @@ def _section_clients(session: Session) -> dict[str, object]:
     return {
         "connected_clients": len(shared.sessions),
         "maxclients": shared.settings.clients_max,
+        "blocked_clients": shared.blocked(),
         "pubsub_clients": sum([each.subscriptions > 0 for each in shared.sessions.values()]),
     }
 

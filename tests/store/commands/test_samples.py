@@ -30,6 +30,11 @@ def test_every_member_is_picked_about_as_often(count: int):
     assert max(picks.values()) < 5 * 20
 
 
+def test_a_list_to_pick_from_is_as_it_was_made():
+    # To put a large one into another order would hold up everybody, and picking is random anyway.
+    assert samples.Sample(list(range(1000)), 0).members == list(range(1000))
+
+
 def test_what_has_gone_is_never_picked():
     world = filled(LARGE)
     assert world.run("SRANDMEMBER", "t")  # a list of the members is kept from here on

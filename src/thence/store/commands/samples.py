@@ -33,12 +33,11 @@ Where = tuple[str, bytes]
 
 
 class Sample:
-    """The members of one collection at a time, in random order."""
+    """The members of one collection at a time."""
 
     __slots__ = ("members", "taken_ms")
 
     def __init__(self, members: list[Any], taken_ms: int) -> None:
-        random.shuffle(members)
         self.members: Final = members
         self.taken_ms: Final = taken_ms
 

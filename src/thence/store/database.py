@@ -199,6 +199,16 @@ class Database:
         """How many keys there are; those count that are over and not removed yet."""
         return len(self._keyspace)
 
+    @property
+    def changes(self) -> object:
+        """The same as before only if nothing was written meanwhile, here or elsewhere; None: that
+        is not known."""
+        replica = self.replica
+        replica.flush()  # then the next write begins a batch, and is another ``latest``
+        if not replica.is_settled:
+            return None
+        return replica.latest, replica.counts["applied"], self._version
+
     def flush_all(self) -> None:
         """Remove every key."""
         self.replica.clear()

@@ -11,6 +11,8 @@ import pytest
 from tests.seeds import seeds
 from tests.store.commands.tables import TABLES
 from tests.store.commands.world import World
+from tests.store.raw import run
+from tests.store.stores import world as world_of_stores
 from thence.store.commands import samples
 
 MEMBERS = [b"m%d" % number for number in range(3000)]
@@ -84,6 +86,43 @@ def test_a_scan_that_begins_later_sees_what_is_new():
         if cursor == b"0":
             break
     assert seen == set(MEMBERS)
+
+
+def test_scans_that_begin_together_share_an_order(monkeypatch: pytest.MonkeyPatch):
+    made: list[int] = []
+    make = samples.HashOrder.__init__
+
+    def counted(self: samples.HashOrder, members: Any, size: int) -> None:
+        made.append(size)
+        make(self, members, size)
+
+    monkeypatch.setattr(samples.HashOrder, "__init__", counted)
+
+    async def main() -> None:
+        async with world_of_stores("ab") as nodes:
+            clients = nodes.clients
+            await clients["a"].mset({f"k{number}": "v" for number in range(100)})
+            for _ in range(10):
+                await clients["a"].scan(0)
+            assert made == [100]
+            await clients["a"].set("own", "v")
+            assert b"own" in await keys_of(clients["a"])
+            assert made == [100, 101]
+            await clients["b"].set("theirs", "v")
+            await nodes.synced()
+            assert b"theirs" in await keys_of(clients["a"])
+            assert made == [100, 101, 102]
+            async with clients["a"].pipeline(transaction=True) as pipe:
+                for number in range(3):  # a batch that is not whole yet is no reason to be wrong
+                    pipe.set(f"more{number}", "v").scan(0, count=99)
+                await pipe.execute()
+            assert made == [100, 101, 102, 103, 104, 105]
+
+    run(main())
+
+
+async def keys_of(client: Any) -> set[bytes]:
+    return {key.encode() async for key in client.scan_iter()}
 
 
 def test_many_scans_at_a_time_all_come_to_an_end():

@@ -114,6 +114,10 @@ class Node:
     def size(self) -> int:
         return len(self.keyspace)
 
+    @property
+    def changes(self) -> Any:
+        return dict(self.past), len(self.batch)
+
     def flush_all(self) -> None:
         self._apply(b"", KEYS, (CLEAR,))
 

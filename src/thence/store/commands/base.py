@@ -93,6 +93,10 @@ class Database(Protocol):
 
     def size(self) -> int: ...
 
+    @property
+    def changes(self) -> object:
+        """The same as before only if nothing was written meanwhile; None: that is not known."""
+
     def flush_all(self) -> None: ...
 
     def index(self, key: bytes, make: Callable[[], Index]) -> Any:

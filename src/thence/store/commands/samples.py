@@ -88,7 +88,7 @@ class Kept:
 
     def __init__(self) -> None:
         self._samples: dict[Where, Sample] = {}
-        self._orders: dict[Where, HashOrder] = {}
+        self._orders: dict[Where, tuple[HashOrder, object]] = {}  # with ``Database.changes``
 
     def sample(self, where: Where, now_ms: int, make: Callable[[], list[Any]], size: int) -> Sample:
         """A list to pick from; not quite new perhaps."""
@@ -104,16 +104,19 @@ class Kept:
         return found
 
     def order(
-        self, where: Where, fresh: bool, make: Callable[[], Iterable[bytes]], size: int
+        self, db: Database, where: Where, fresh: bool, make: Callable[[], Iterable[bytes]], size: int
     ) -> HashOrder:
-        """An order that is no older than the scan.  Every scan that begins (``fresh``) makes a new
-        one, which also serves the scans that are under way: a member that is there during all of a
-        scan is in every list that was made since the scan began, at the same place."""
-        found = None if fresh else self._orders.pop(where, None)
-        if found is None:
-            found = HashOrder(make(), size)
+        """An order that is no older than the scan.  A scan that begins (``fresh``) makes a new one,
+        unless nothing was written since the last one: it also serves the scans that are under way.
+        A member that is there during all of a scan is in every list that was made since the scan
+        began, at the same place."""
+        found = self._orders.get(where)
+        if found is None or fresh:
+            changes = db.changes
+            if found is None or changes is None or changes != found[1]:
+                found = (HashOrder(make(), size), changes)
         _keep(self._orders, where, found)
-        return found
+        return found[0]
 
 
 def _keep(kept: dict[Where, Any], where: Where, value: Any) -> None:

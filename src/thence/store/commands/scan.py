@@ -67,6 +67,7 @@ class Options:
 
 
 def portion(
+    db: Database,
     session: Session,
     where: Where,
     members: Callable[[], Iterable[bytes]],
@@ -80,7 +81,7 @@ def portion(
     if size <= SMALL_MAX if live is not None else not cursor and size <= options.count:
         found, after = list(members()), 0
     else:
-        order = kept_for(session).order(where, not cursor, members, size)
+        order = kept_for(session).order(db, where, not cursor, members, size)
         found, after = order.take(cursor, options.count)
         if live is not None:
             found = [member for member in found if member in live]
@@ -93,7 +94,7 @@ def scan(db: Database, session: Session, args: list[bytes]) -> Reply:
     cursor = cursor_of(args[0])
     options = Options(args[1:], typed=True)
     where = ("keys", b"")
-    after, keys = portion(session, where, db.keys, db.size(), cursor, options, None)
+    after, keys = portion(db, session, where, db.keys, db.size(), cursor, options, None)
     found = [(key, db.get(key)) for key in keys]
     return [
         after,
@@ -113,7 +114,7 @@ def _scanning(
         return b"0", []
     options = Options(args[2:], typed=False)
     where = (kind, args[0])
-    return portion(session, where, lambda: found, len(found), cursor, options, found)
+    return portion(db, session, where, lambda: found, len(found), cursor, options, found)
 
 
 def sscan(db: Database, session: Session, args: list[bytes]) -> Reply:

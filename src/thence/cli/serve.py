@@ -37,7 +37,7 @@ def command(
     The password of clients is in a file (--resp-password-file) or in THENCE_RESP_PASSWORD. A signal
     lets clients finish and the other nodes get what was written; a second one stops it at once.
     Exit code 0 in order, 1 the node could not go on, was not let in or was evicted, 2 unusable
-    settings.
+    settings, 130 and 143 a second signal, or one before it was first let in.
 
     Parameters
     ----------

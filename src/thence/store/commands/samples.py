@@ -104,7 +104,12 @@ class Kept:
         return found
 
     def order(
-        self, db: Database, where: Where, fresh: bool, make: Callable[[], Iterable[bytes]], size: int
+        self,
+        db: Database,
+        where: Where,
+        fresh: bool,
+        make: Callable[[], Iterable[bytes]],
+        size: int,
     ) -> HashOrder:
         """An order that is no older than the scan.  A scan that begins (``fresh``) makes a new one,
         unless nothing was written since the last one: it also serves the scans that are under way.

@@ -166,10 +166,10 @@ async def comes_first(work: Coroutine[Any, Any, Any], *others: Coroutine[Any, An
     """Whether it is done before any of the others is; whatever is not done is cancelled."""
     tasks = [asyncio.ensure_future(each) for each in (work, *others)]
     try:
-        await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
-        if tasks[0].done():
-            await tasks[0]
-        return tasks[0].done()
+        done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+        for task in done:
+            await task  # it raises why it cannot go on
+        return tasks[0] in done
     finally:
         for task in tasks:
             task.cancel()

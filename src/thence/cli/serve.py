@@ -102,6 +102,9 @@ class _Serving:
     async def _live(self) -> None:
         """Be a member, and come back after each eviction; until it is cancelled."""
         while True:
+            # Who runs this node looks only whether the first of its groups breaks.
+            group = self._node.groups[self._name]
+            await comes_first(self._out.wait(), group.until_broken())
             await self._out.wait()
             await self._return()
 

@@ -12,7 +12,7 @@ from typing import Final
 from thence.crdt.base import Crdt
 from thence.store.commands.arguments import bounded, integer
 from thence.store.commands.base import Database, Function
-from thence.store.commands.copies import recreated
+from thence.store.commands.copies import recreated, replace
 from thence.store.commands.glob import matcher
 from thence.store.commands.kinds import LIST, TEXT, kind_of
 from thence.store.commands.rows import (
@@ -88,12 +88,8 @@ def randomkey(db: Database, session: Session, args: list[bytes]) -> Reply:
 
 def _put_copy(db: Database, source: bytes, target: bytes) -> None:
     """Make another key what this one is.  CommandError before anything is changed."""
-    operations = recreated(db.get(source))
     at_ms = db.expiry(source)
-    if db.get(target) is not None:
-        db.delete(target)
-    for kind, operation in operations:
-        db.update(target, kind, operation)
+    replace(db, target, recreated(db.get(source)))
     if at_ms is not None:
         db.expire(target, at_ms)
 

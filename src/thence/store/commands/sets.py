@@ -12,6 +12,7 @@ from typing import Any, Final
 from thence.crdt.set_aw import ADD, REMOVE, SetAw
 from thence.store.commands.arguments import INTEGER_MAX, bounded
 from thence.store.commands.base import Database, Function
+from thence.store.commands.copies import added, replace
 from thence.store.commands.rows import (
     ALL_KEYS,
     GROW,
@@ -185,18 +186,10 @@ def _combining(combine: Combine) -> Function:
 def _storing(combine: Combine) -> Function:
     def stored(db: Database, session: Session, args: list[bytes]) -> Reply:
         members = combine(_sets(db, args[1:]))
-        replace(db, args[0], members)
+        replace(db, args[0], [(SetAw, operation) for operation in added(members)])
         return len(members)
 
     return stored
-
-
-def replace(db: Database, key: bytes, members: list[bytes]) -> None:
-    """Whatever the key was, it is this set now."""
-    if db.get(key) is not None:
-        db.delete(key)
-    if members:
-        db.update(key, SetAw, (ADD, *members))
 
 
 sinter: Final = _combining(_inter)

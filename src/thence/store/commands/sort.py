@@ -7,11 +7,12 @@ from typing import Any, Final
 
 from thence.crdt.base import Crdt
 from thence.crdt.map_uw import MapUw
-from thence.crdt.sequence import INSERT, Sequence
+from thence.crdt.sequence import Sequence
 from thence.crdt.set_aw import SetAw
 from thence.crdt.zset_uw import SortedSet
 from thence.store.commands.arguments import integer, loose_real
 from thence.store.commands.base import Database
+from thence.store.commands.copies import inserted, replace
 from thence.store.commands.hashes import field_of
 from thence.store.commands.kinds import list_at
 from thence.store.commands.rows import Rows
@@ -134,10 +135,8 @@ def _sort(db: Database, args: list[bytes], storing: bool) -> Reply:
         results = [looked_up(db, get, element) for element in elements for get in options.gets]
     if options.store is None:
         return list(results)
-    if db.get(options.store) is not None:
-        db.delete(options.store)
-    if results:
-        db.update(options.store, Sequence, (INSERT, 0, [result or b"" for result in results]))
+    operations = inserted(result or b"" for result in results)
+    replace(db, options.store, [(Sequence, operation) for operation in operations])
     return len(results)
 
 

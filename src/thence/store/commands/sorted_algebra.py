@@ -11,7 +11,7 @@ from thence.store.commands.arguments import INTEGER_MAX, bounded, integer, real
 from thence.store.commands.base import Database, Function
 from thence.store.commands.rows import NO_KEYS, Rows, counted_keys
 from thence.store.commands.sorted_index import as_score
-from thence.store.commands.sorted_ranges import replace
+from thence.store.commands.sorted_ranges import store
 from thence.store.errors import SYNTAX, CommandError
 from thence.store.replies import Pairs, Reply
 from thence.store.session import Session
@@ -167,7 +167,7 @@ def _reading(combine: Combine, name: str, words: frozenset[bytes]) -> Function:
 def _storing(combine: Combine, name: str, words: frozenset[bytes]) -> Function:
     def stored(db: Database, session: Session, args: list[bytes]) -> Reply:
         scores = combine(Combination(db, args[1:], name, words))
-        return replace(db, args[0], _ordered(scores))
+        return store(db, args[0], _ordered(scores))
 
     return stored
 

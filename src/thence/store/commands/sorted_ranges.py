@@ -7,9 +7,10 @@ from typing import Any, Final
 from thence.crdt.zset_uw import SortedSet
 from thence.store.commands.arguments import integer, loose_real
 from thence.store.commands.base import Database, Function
+from thence.store.commands.copies import replace, scored
 from thence.store.commands.rows import GROW, READ, READ_FAST, TWO_KEYS, WRITE, Rows
 from thence.store.commands.sorted_index import Entry, LexRange, ScoreRange, order_of
-from thence.store.commands.sorted_sets import put, remove
+from thence.store.commands.sorted_sets import remove
 from thence.store.errors import (
     MIN_OR_MAX_NOT_A_FLOAT,
     MIN_OR_MAX_NOT_LEX,
@@ -162,15 +163,13 @@ def zrangestore(db: Database, session: Session, args: list[bytes]) -> Reply:
     wanted = Wanted(args[2:], None, None, storing=True)
     found = db.typed(args[1], SortedSet)
     entries = [] if found is None else wanted.entries(order_of(db, args[1], found))
-    return replace(db, args[0], entries)
+    return store(db, args[0], entries)
 
 
-def replace(db: Database, key: bytes, entries: list[Entry]) -> int:
+def store(db: Database, key: bytes, entries: list[Entry]) -> int:
     """Whatever the key was, it is this sorted set now; how many members it has."""
-    if db.get(key) is not None:
-        db.delete(key)
-    for score, member in entries:
-        put(db, key, member, score)
+    operations = scored((member, score) for score, member in entries)
+    replace(db, key, [(SortedSet, operation) for operation in operations])
     return len(entries)
 
 

@@ -8,6 +8,7 @@ import pytest
 
 from tests.store.raw import run, served
 from tests.store.stores import world
+from thence.client import replica
 from thence.store import session
 
 
@@ -142,5 +143,32 @@ def test_an_exec_that_is_refused_ends_the_transaction():
             )
             site.gate.failure = ""  # it joined again
             assert await client.do("GET", "n") is None
+
+    run(main())
+
+
+def test_a_command_that_fails_as_none_should_is_one_reply_of_its_transaction(
+    monkeypatch: pytest.MonkeyPatch,
+):
+    monkeypatch.setattr(replica, "BATCH_BYTES_MAX", 1000)
+
+    async def main() -> None:
+        async with served() as site:
+            client = await site.client()
+
+            def broken(key: bytes) -> None:
+                raise ValueError(key)
+
+            site.gate.expiry = broken
+            await client.do("MULTI")
+            await client.do("SET", "k", "v")
+            await client.do("SADD", "t", "x" * 2000)
+            await client.do("TTL", "k")
+            await client.do("INCR", "n")
+            ok, too_large, internal, count = await client.do("EXEC")
+            assert (ok, count) == (b"OK", 1)
+            assert str(too_large) == "ERR an operation has at most 1000 bytes"
+            assert str(internal).startswith("ERR internal error")
+            assert await client.do("GET", "k") == b"v"
 
     run(main())

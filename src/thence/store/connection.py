@@ -19,8 +19,9 @@ from collections.abc import Coroutine
 from typing import Any, Final
 
 from thence.store.commands.base import Command
-from thence.store.dispatch import RUN_BYTES_MAX, failed, is_writing, refused, run, run_plain
+from thence.store.dispatch import RUN_BYTES_MAX, is_writing, refused, run, run_plain
 from thence.store.errors import CommandError
+from thence.store.failures import failed
 from thence.store.host import Host
 from thence.store.replies import QUEUED, Later, Reply
 from thence.store.resp import Parser, Request, encode, encode_error

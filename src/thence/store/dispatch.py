@@ -10,11 +10,9 @@ for EXEC.
 from __future__ import annotations
 
 import logging
-import traceback
 from collections.abc import Mapping
 from typing import Any, Final
 
-from thence.errors import LimitError
 from thence.store.commands.base import Command, Database, Function
 from thence.store.errors import (
     AUTH_REQUIRED,
@@ -27,6 +25,7 @@ from thence.store.errors import (
     unknown_subcommand,
     wrong_arity,
 )
+from thence.store.failures import LOGGER, failed
 from thence.store.replies import Reply, Simple
 from thence.store.resp import Request, encode, encode_error
 from thence.store.session import Session
@@ -37,7 +36,6 @@ Quick = dict[bytes, tuple[Function, int, int, bool]]
 
 RUN_BYTES_MAX: Final = 64 * 1024
 """Of replies that are made before any of them is sent."""
-INTERNAL_ERROR: Final = "ERR internal error; the log of the server has the details"
 _SLOW_GROUPS: Final = frozenset({"connection", "transactions", "pubsub", "server"})
 """Their commands change what the fast way relies on."""
 _AT_ONCE: Final = frozenset(
@@ -58,7 +56,6 @@ _WHILE_SUBSCRIBED: Final = frozenset(
 _OF_HTTP: Final = frozenset({b"POST", b"HOST:"})
 """How requests of browsers begin, and go on.  A page of anybody can make a browser send some to a
 server on its own machine, with what looks like commands in them."""
-LOGGER: Final = logging.getLogger("thence.store")
 
 
 class Dispatch:
@@ -133,7 +130,7 @@ class Dispatch:
         if session.subscriptions and session.protocol == 2 and found.name not in _WHILE_SUBSCRIBED:
             raise CommandError(not_while_subscribed(found.name))
         if is_queueing and found.name not in _AT_ONCE:
-            session.enqueue(found.function, args, found.write)
+            session.enqueue(name, found.function, args, found.write)
             return None
         return found
 
@@ -207,22 +204,6 @@ def run_plain(
         session.last_write = db.last_write
     session.shared.commands += at - begin
     return at
-
-
-def failed(name: bytes, error: Exception) -> CommandError:
-    """What the client hears when a command failed as it should not; the log hears it all."""
-    if isinstance(error, LimitError):
-        return CommandError(f"ERR {error}")
-    where = traceback.extract_tb(error.__traceback__)[-1]
-    event(
-        LOGGER,
-        logging.ERROR,
-        "command failed",
-        command=shown(name),
-        error=repr(error),
-        where=f"{where.filename}:{where.lineno}",
-    )
-    return CommandError(INTERNAL_ERROR)
 
 
 def run(db: Database, session: Session, command: Command, name: bytes, args: list[bytes]) -> Reply:

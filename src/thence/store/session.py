@@ -21,8 +21,8 @@ QUEUED_MAX: Final = 65_536
 QUEUED_BYTES_MAX: Final = 32 * 1024 * 1024
 """Of their arguments, together.  What a group can send in one batch is less."""
 
-Queued = tuple[Callable[..., Any], list[bytes]]
-"""A command of a transaction: its function, its arguments."""
+Queued = tuple[bytes, Callable[..., Any], list[bytes]]
+"""A command of a transaction: its name, its function, its arguments."""
 
 
 class Session:
@@ -114,7 +114,9 @@ class Session:
         self.dirty = False
         self.plain = False
 
-    def enqueue(self, function: Callable[..., Any], args: list[bytes], write: bool) -> None:
+    def enqueue(
+        self, name: bytes, function: Callable[..., Any], args: list[bytes], write: bool
+    ) -> None:
         """Keep a command for EXEC."""
         queue = self.queue
         assert queue is not None
@@ -124,7 +126,7 @@ class Session:
                 f"ERR a transaction has at most {QUEUED_MAX} commands "
                 f"and {QUEUED_BYTES_MAX} bytes of arguments"
             )
-        queue.append((function, args))
+        queue.append((name, function, args))
         self.queue_writes = self.queue_writes or write
 
     def end_queue(self) -> None:

@@ -17,6 +17,7 @@ from thence.store.errors import (
     WATCH_INSIDE_MULTI,
     CommandError,
 )
+from thence.store.failures import failed
 from thence.store.replies import NULL_ARRAY, OK, Reply
 from thence.store.session import Session
 
@@ -42,18 +43,22 @@ def execute(db: Database, session: Session, args: list[bytes]) -> Reply:
     replies: list[Reply] = []
     db.begin()
     try:
-        for function, arguments in queue:
-            replies.append(_reply(function, db, session, arguments))
+        for name, function, arguments in queue:
+            replies.append(_reply(name, function, db, session, arguments))
     finally:
         db.end()
     return replies
 
 
-def _reply(function: Function, db: Database, session: Session, args: list[bytes]) -> Reply:
+def _reply(
+    name: bytes, function: Function, db: Database, session: Session, args: list[bytes]
+) -> Reply:
     try:
         return function(db, session, args)
     except CommandError as error:
         return error
+    except Exception as error:  # the others take effect all the same
+        return failed(name, error)
 
 
 def discard(db: Database, session: Session, args: list[bytes]) -> Reply:

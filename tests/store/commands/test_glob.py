@@ -7,7 +7,8 @@ import time
 
 import pytest
 
-from thence.store.commands.glob import matcher
+from thence.store.commands.glob import COMPILED_BYTES_MAX, matcher
+from thence.store.errors import CommandError
 
 
 @pytest.mark.parametrize(
@@ -73,4 +74,23 @@ def test_many_stars_take_no_longer():
     matches = matcher(b"*a" * 200 + b"b")
     begin = time.perf_counter()
     assert not matches(b"a" * 5000)
+    assert time.perf_counter() - begin < 1.0
+
+
+@pytest.mark.parametrize("pattern", [b"a" * 8_000_000, b"*a" * 4_000_000, b"*" * 8_000_000 + b"b"])
+def test_long_patterns_take_no_time(pattern: bytes):
+    text = pattern.replace(b"*", b"")
+    begin = time.perf_counter()
+    matches = matcher(pattern)
+    assert matches(text)
+    assert not matches(text[:-1] + b"x")
+    assert time.perf_counter() - begin < 2.0
+
+
+@pytest.mark.parametrize("letter", [b"?", b"[a]", b"\\a"])
+def test_long_patterns_that_would_have_to_be_compiled_are_refused(letter: bytes):
+    assert matcher(letter + b"*" * (COMPILED_BYTES_MAX - len(letter)))(b"ab")
+    begin = time.perf_counter()
+    with pytest.raises(CommandError, match="at most 1024 bytes"):
+        matcher(letter * 2_000_000)
     assert time.perf_counter() - begin < 1.0

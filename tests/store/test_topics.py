@@ -58,10 +58,51 @@ def test_subscriptions_of_one_client_are_bounded(monkeypatch: pytest.MonkeyPatch
     made: Topics[int] = Topics(matcher)
     made.subscribe(1, b"a", False)
     made.subscribe(1, b"b", True)
-    made.subscribe(1, b"b", True)
-    with pytest.raises(CommandError, match="at most 2"):
-        made.subscribe(1, b"c", False)
-    assert made.count(b"c") == 0
+    made.check(1, [b"b", b"b"], True)
+    for many in ([b"c"], [b"a", b"c"]):
+        with pytest.raises(CommandError, match="at most 2"):
+            made.check(1, many, False)
+    made.check(2, [b"c", b"d", b"d"], False)
+
+
+@pytest.mark.parametrize(
+    "words", [["SUBSCRIBE", "a", "b", "c"], ["PSUBSCRIBE", "a*", "?" * 2000]], ids=lambda w: w[0]
+)
+def test_a_refused_subscription_subscribes_to_nothing(
+    words: list[str], monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(topics, "SUBSCRIPTIONS_MAX", 2)
+
+    async def main() -> None:
+        async with served() as site:
+            client = await site.client()
+            assert "at most" in str(await client.do(*words))
+            assert await client.do("GET", "k") is None  # not refused: there is no subscription
+            assert await client.do("PUBLISH", "a", "x") == 0
+
+    run(main())
+
+
+def test_a_pattern_is_made_ready_once():
+    asked: list[bytes] = []
+
+    def counting(pattern: bytes) -> Any:
+        asked.append(pattern)
+        return matcher(pattern)
+
+    made: Topics[int] = Topics(counting)
+    patterns = [b"%d?" % number for number in range(1000)]
+    for pattern in patterns:
+        made.subscribe(1, pattern, True)
+        made.subscribe(2, pattern, True)
+    for _ in range(10):
+        assert len(list(made.hearers(b"7x"))) == 2
+    assert asked == patterns
+    made.drop(1)
+    made.unsubscribe(2, b"7?", True)
+    assert not list(made.hearers(b"7x"))
+    made.drop(2)
+    assert not made._matchers
 
 
 @pytest.mark.parametrize("protocol", [2, 3])

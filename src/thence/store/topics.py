@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Final, Generic, TypeVar
 
 from thence.store.errors import CommandError
@@ -22,16 +22,23 @@ class Topics(Generic[S]):
         # Dictionaries for their order: whoever subscribed first is told first.
         self._channels: dict[bytes, dict[S, None]] = {}
         self._patterns: dict[bytes, dict[S, None]] = {}
+        self._matchers: dict[bytes, Callable[[bytes], object]] = {}  # of the patterns
         self._of: dict[S, tuple[dict[bytes, None], dict[bytes, None]]] = {}
 
+    def check(self, subscriber: S, topics: Iterable[bytes], pattern: bool) -> None:
+        """CommandError if these would be too many for it, with those that it has."""
+        own = self._of.get(subscriber, ({}, {}))
+        new = [topic for topic in dict.fromkeys(topics) if topic not in own[pattern]]
+        if new and len(own[0]) + len(own[1]) + len(new) > SUBSCRIPTIONS_MAX:
+            raise CommandError(f"ERR a connection has at most {SUBSCRIPTIONS_MAX} subscriptions")
+
     def subscribe(self, subscriber: S, topic: bytes, pattern: bool) -> int:
-        """How many subscriptions it has then; doing it twice changes nothing."""
+        """How many subscriptions it has then; doing it twice changes nothing.  CommandError, with
+        nothing changed, if there is no matcher for the pattern."""
+        if pattern and topic not in self._matchers:
+            self._matchers[topic] = self._matcher(topic)
         own = self._of.setdefault(subscriber, ({}, {}))
         if topic not in own[pattern]:
-            if len(own[0]) + len(own[1]) >= SUBSCRIPTIONS_MAX:
-                raise CommandError(
-                    f"ERR a connection has at most {SUBSCRIPTIONS_MAX} subscriptions"
-                )
             own[pattern][topic] = None
             side = self._patterns if pattern else self._channels
             side.setdefault(topic, {})[subscriber] = None
@@ -68,7 +75,7 @@ class Topics(Generic[S]):
         """Who gets a message on the channel, with the pattern by which; channels come first."""
         for subscriber in list(self._channels.get(channel, ())):
             yield subscriber, None
-        for pattern in [p for p in self._patterns if self._matcher(p)(channel)]:
+        for pattern in [p for p, matches in self._matchers.items() if matches(channel)]:
             for subscriber in list(self._patterns.get(pattern, ())):
                 yield subscriber, pattern
 
@@ -91,3 +98,5 @@ class Topics(Generic[S]):
         del hearers[subscriber]
         if not hearers:
             del side[topic]
+            if pattern:
+                del self._matchers[topic]

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import Final
 
 from thence.store.commands.base import Database, Function, command
-from thence.store.commands.glob import matcher
+from thence.store.commands.glob import check, matcher
 from thence.store.commands.help import help_of
 from thence.store.errors import CommandError, shown, wrong_subcommand
 from thence.store.replies import Push, Reply, Several
@@ -18,6 +18,11 @@ from thence.store.session import Session
 
 def _subscribing(kind: bytes, pattern: bool) -> Function:
     def subscribe(db: Database, session: Session, args: list[bytes]) -> Reply:
+        # Whatever is wrong with one of them, the client is told so and has none of them.
+        session.shared.topics.check(session, args, pattern)
+        if pattern:
+            for topic in args:
+                check(topic)
         replies = []
         for topic in args:
             count = session.shared.topics.subscribe(session, topic, pattern)

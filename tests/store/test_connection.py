@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import socket
+from typing import Any
 
 import pytest
 
 from tests.store.raw import Client, Site, request, run, served, until
 from tests.transport.peers import each_loop
-from thence.store.connection import QUIET_S, UNREAD_BYTES_MAX
+from thence.store.connection import CLOSE_S, QUIET_S, UNREAD_BYTES_MAX
 
 MIB = 1 << 20
 
@@ -226,6 +227,59 @@ def test_what_was_sent_before_the_end_is_written_once_there_is_room():
             assert await client.is_silent()
             site.gate.room.set()
             assert await client.rest() == b"+OK\r\n$1\r\nv\r\n"
+
+    run(main())
+
+
+def _hurry() -> None:
+    """From now on nobody is waited for longer than a moment."""
+    loop = asyncio.get_running_loop()
+    call_later = loop.call_later
+
+    def soon(delay: float, callback: Any, *args: Any) -> asyncio.TimerHandle:
+        return call_later(delay / 100 if delay == CLOSE_S else delay, callback, *args)
+
+    loop.call_later = soon  # type: ignore[method-assign,assignment]
+
+
+def test_who_leaves_while_a_write_waits_for_room_takes_nobodys_place():
+    async def main() -> None:
+        async with served(clients_max=3) as site:
+            _hurry()
+            site.gate.room.clear()
+            for number in range(10):
+                client = await site.client()
+                client.send("SET", "k", str(number))
+                assert await client.is_silent()
+                client.close()
+                await until(lambda: site.server.clients == 0)
+            site.gate.room.set()
+            assert await (await site.client()).do("GET", "k") is None
+
+    run(main())
+
+
+def test_who_sends_no_more_is_waited_for_anew_with_each_write():
+    async def main() -> None:
+        async with served() as site:
+            _hurry()
+            client = await site.client()
+            site.gate.room.clear()
+            client.write(request("INCR", "n") * 10)
+            client.writer.write_eof()
+            rooms = site.gate.room
+
+            def once() -> bool:
+                """Room for one write, and a while later for another."""
+                if not rooms.is_set():
+                    return False
+                rooms.clear()
+                asyncio.get_running_loop().call_later(CLOSE_S / 200, rooms.set)
+                return True
+
+            site.gate.has_room = once  # type: ignore[method-assign]
+            rooms.set()
+            assert await client.rest() == b"".join([b":%d\r\n" % n for n in range(1, 11)])
 
     run(main())
 

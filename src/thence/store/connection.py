@@ -31,7 +31,8 @@ UNREAD_BYTES_MAX: Final = 64 * 1024
 PIECES_MAX: Final = 512
 """Replies that are put together into one write."""
 CLOSE_S: Final = 10.0
-"""A client that does not read has so long to take its last replies."""
+"""A client that does not read has so long to take its last replies, and one that has sent its last
+may have gone: for so long a write of it waits for room."""
 QUIET_S: Final = 0.5
 """A client whose bytes are no request, and that has been silent for so long, has sent them all."""
 
@@ -61,6 +62,7 @@ class Connection:
         self._is_choked = False
         self._blocked: asyncio.Task[None] | None = None
         self._is_short_of_room = False  # that is why it is blocked
+        self._giving_up: asyncio.TimerHandle | None = None
         self._has_ended = False  # nothing more comes from the client
         self._is_lingering = False
         self._is_gone = False
@@ -108,9 +110,11 @@ class Connection:
     def eof_received(self) -> bool:
         """The client sends no more; it gets the replies to what it sent."""
         self._has_ended = True
-        if self._blocked is not None and not self._is_short_of_room:
-            self._drop()  # nobody waits any more
-            return False
+        if self._blocked is not None:
+            if not self._is_short_of_room:
+                self._drop()  # nobody waits any more
+                return False
+            self._give_up_later()
         if self._transport.get_extra_info("sslcontext") is not None:
             return False  # the end of TLS is that of both sides
         self._go_on()
@@ -134,6 +138,8 @@ class Connection:
         self._unread.clear()
         if self._blocked is not None:
             self._blocked.cancel()
+        if self._giving_up is not None:
+            self._giving_up.cancel()
         self._host.forget(self)
 
     # ---- requests --------------------------------------------------------------------------------
@@ -192,6 +198,8 @@ class Connection:
             if command is not None and is_writing(session, command) and not db.has_room():
                 self._is_short_of_room = True
                 self._block(self._wait_for_room())
+                if self._has_ended:
+                    self._give_up_later()
                 return False
         except CommandError as error:
             command = None
@@ -253,7 +261,15 @@ class Connection:
     async def _wait_for_room(self) -> None:
         await self._db.until_room()
         self._is_short_of_room = False
+        if self._giving_up is not None:
+            self._giving_up.cancel()
+            self._giving_up = None
         self._unblock()
+
+    def _give_up_later(self) -> None:
+        """That a client sends no more looks the same whether it waits or has gone.  Those that have
+        gone must not take the places of others for as long as the group has no room."""
+        self._giving_up = self._loop.call_later(CLOSE_S, self._drop)
 
     async def _wait_for(self, later: Later, name: bytes) -> None:
         reply: Reply

@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from tests.store.raw import run, served
+from tests.store.raw import run, served, until
 from tests.store.stores import world
 from thence.client import replica
 from thence.store import session
@@ -72,6 +72,9 @@ def test_what_one_connection_queues_is_bounded(monkeypatch: pytest.MonkeyPatch):
         async with served() as site:
             client = await site.client()
             assert "at most 2 keys" in str(await client.do("WATCH", "a", "b", "c"))
+            assert b" watch=0 " in await client.do("CLIENT", "INFO")
+            assert await client.do("WATCH", "a", "b", "a") == b"OK"
+            assert "at most 2 keys" in str(await client.do("WATCH", "a", "c"))
             await client.do("MULTI")
             for _ in range(3):
                 assert await client.do("INCR", "n") == b"QUEUED"
@@ -170,5 +173,42 @@ def test_a_command_that_fails_as_none_should_is_one_reply_of_its_transaction(
             assert str(too_large) == "ERR an operation has at most 1000 bytes"
             assert str(internal).startswith("ERR internal error")
             assert await client.do("GET", "k") == b"v"
+
+    run(main())
+
+
+@pytest.mark.parametrize("end", ["UNWATCH", "EXEC", "DISCARD", "RESET", "QUIT"])
+def test_who_watches_no_more_leaves_nothing_behind(end: str):
+    async def main() -> None:
+        async with served() as site:
+            client, other = await site.client(), await site.client()
+            versions = site.gate._versions
+            await other.do("WATCH", "shared")
+            await client.do("WATCH", "shared", *[f"k{number}" for number in range(100)])
+            assert len(versions) == 101
+            if end in ("EXEC", "DISCARD"):
+                await client.do("MULTI")
+            await client.do(end)
+            await until(lambda: len(versions) == 1)
+            # The one that still watches hears of changes.
+            await (await site.client()).do("SET", "shared", "v")
+            await other.do("MULTI")
+            await other.do("PING")
+            assert await other.do("EXEC") is None
+            assert not versions
+
+    run(main())
+
+
+def test_the_bytes_that_one_connection_watches_are_bounded(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(session, "WATCHED_BYTES_MAX", 100)
+
+    async def main() -> None:
+        async with served() as site:
+            client = await site.client()
+            assert await client.do("WATCH", "x" * 60) == b"OK"
+            assert "of 100 bytes" in str(await client.do("WATCH", "y" * 60))
+            assert await client.do("UNWATCH") == b"OK"
+            assert await client.do("WATCH", "y" * 60) == b"OK"
 
     run(main())

@@ -41,8 +41,6 @@ RETRY_S: Final = 0.05
 """Who waits for room asks again this soon if there is nothing to wait for."""
 AGAIN_MS: Final = 3_600_000
 """When to look again at a key that is over and cannot be removed."""
-WATCHED_MAX: Final = 100_000
-"""Keys whose changes are counted."""
 INDEXED_BY_FIELD: Final = frozenset([*MAPS, SortedSet.CODE])
 """Types whose operations name the field that they are about, second."""
 INDEXES_MAX: Final = 10_000
@@ -62,7 +60,8 @@ class Database:
         self._times: list[tuple[int, bytes]] = []  # a heap; the times may be old ones
         self._timer: asyncio.TimerHandle | None = None
         self._indexes: dict[Element, Any] = {}
-        self._versions: dict[Element, int] = {}
+        self._versions: dict[Element, int] = {}  # of keys that are watched
+        self._watchers: dict[bytes, int] = {}  # how many sessions watch them
         self._version = 0
         self._is_watching = False
         self._waiting: list[tuple[dict[str, int], asyncio.Future[bool]]] = []
@@ -265,13 +264,24 @@ class Database:
         """The end of that."""
         self.replica.end_whole()
 
-    def version(self, key: bytes) -> int:
-        """A number that is another one whenever the key may have changed."""
-        if len(self._versions) >= WATCHED_MAX:
-            self._versions.clear()  # all that is watched counts as changed
-            self._version += 1
+    def watch(self, key: bytes) -> int:
+        """Its ``version`` from now on; to be taken back with ``unwatch``, as often."""
         self._watch()
+        self._watchers[key] = self._watchers.get(key, 0) + 1
         return self._versions.setdefault(key, self._version)
+
+    def unwatch(self, keys: Iterable[bytes]) -> None:
+        """Who watched each of these once watches them no more."""
+        for key in keys:
+            count = self._watchers.pop(key, 0)
+            if count > 1:
+                self._watchers[key] = count - 1
+            else:
+                self._versions.pop(key, None)
+
+    def version(self, key: bytes) -> int:
+        """A number that is another one whenever the key, which is watched, may have changed."""
+        return self._versions.get(key, self._version)
 
     def index(self, key: bytes, make: Callable[[], Made]) -> Made:
         """An object that is told what changes at a key; made when there is none."""

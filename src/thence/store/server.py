@@ -56,6 +56,7 @@ class Server:
         self.shared: Final = Shared(settings, topics)
         self.shared.stop = self._stop_soon
         self.shared.blocked = self._blocked
+        self.shared.unwatched = database.unwatch
         self._connections: dict[Client, None] = {}
         self._listener: asyncio.Server | None = None
         self._sweeper: asyncio.TimerHandle | None = None

@@ -7,7 +7,7 @@ A session does no input or output.  Commands read and change it; the connection 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any, Final
 
 from thence.store.errors import CommandError
@@ -16,6 +16,8 @@ from thence.store.topics import Topics
 
 WATCHED_MAX: Final = 65_536
 """Keys that one connection watches."""
+WATCHED_BYTES_MAX: Final = 8 * 1024 * 1024
+"""Of them, together."""
 QUEUED_MAX: Final = 65_536
 """Commands in one transaction."""
 QUEUED_BYTES_MAX: Final = 32 * 1024 * 1024
@@ -53,6 +55,7 @@ class Session:
         "skip_reply",
         "subscriptions",
         "watched",
+        "watched_bytes",
     )
 
     def __init__(self, shared: Shared, number: int, address: str = "", local: str = "") -> None:
@@ -80,6 +83,7 @@ class Session:
         """A command could not be queued: EXEC is going to refuse."""
         self.watched: dict[bytes, int] = {}
         """Keys with the versions they had when WATCH came."""
+        self.watched_bytes: int = 0
         self.subscriptions: int = 0
         """Channels and patterns subscribed to."""
         self.last_write: object = None
@@ -135,15 +139,28 @@ class Session:
         self.queued_bytes = 0
         self.queue_writes = False
         self.dirty = False
-        self.watched.clear()
+        self.unwatch()
         self.look_again()
 
-    def watch(self, key: bytes, version: int) -> None:
-        """Remember how the key was; the first WATCH of a key counts."""
-        if key not in self.watched:
-            if len(self.watched) >= WATCHED_MAX:
-                raise CommandError(f"ERR a connection watches at most {WATCHED_MAX} keys")
-            self.watched[key] = version
+    def watch(self, keys: Iterable[bytes], version: Callable[[bytes], int]) -> None:
+        """Remember how the keys are; the first WATCH of a key counts.  CommandError, with none of
+        them watched, if they are too many."""
+        new = [key for key in dict.fromkeys(keys) if key not in self.watched]
+        size = self.watched_bytes + sum(map(len, new))
+        if len(self.watched) + len(new) > WATCHED_MAX or size > WATCHED_BYTES_MAX:
+            raise CommandError(
+                f"ERR a connection watches at most {WATCHED_MAX} keys of {WATCHED_BYTES_MAX} bytes"
+            )
+        self.watched_bytes = size
+        for key in new:
+            self.watched[key] = version(key)
+
+    def unwatch(self) -> None:
+        """Watch nothing any more."""
+        if self.watched:
+            self.shared.unwatched(self.watched)
+            self.watched.clear()
+            self.watched_bytes = 0
 
     def reset(self) -> None:
         """RESET: as if the connection were new."""
@@ -190,6 +207,8 @@ class Shared:
         """How many clients wait for a command; set by the server."""
         self.stop: Callable[[], None] = _never
         """Stops the server in good order (SHUTDOWN); set by whoever allows it."""
+        self.unwatched: Callable[[Iterable[bytes]], None] = _nobody_watches
+        """Told the keys that a session watches no more; set by the server."""
 
     def open(self, address: str, local: str) -> Session:
         """The session of a connection that has just been made."""
@@ -202,12 +221,17 @@ class Shared:
         """The connection is gone; doing it twice does no harm."""
         self.sessions.pop(session.id, None)
         self.topics.drop(session)
+        session.unwatch()
         session.subscriptions = 0
         session.closing = True
 
 
 def _nobody_waits() -> int:
     return 0
+
+
+def _nobody_watches(keys: Iterable[bytes]) -> None:
+    """Without a server there is nobody to tell."""
 
 
 def _never() -> None:

@@ -135,8 +135,14 @@ class Database(Protocol):
 
     def end(self) -> None: ...
 
+    def watch(self, key: bytes) -> int:
+        """Its ``version`` from now on; to be taken back with ``unwatch``, as often."""
+
+    def unwatch(self, keys: Iterable[bytes]) -> None:
+        """Who watched each of these once watches them no more."""
+
     def version(self, key: bytes) -> int:
-        """A number that is another one whenever the key may have changed."""
+        """A number that is another one whenever the key, which is watched, may have changed."""
 
     # Causality.
     def token(self) -> bytes:

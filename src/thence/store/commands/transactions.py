@@ -71,13 +71,12 @@ def discard(db: Database, session: Session, args: list[bytes]) -> Reply:
 def watch(db: Database, session: Session, args: list[bytes]) -> Reply:
     if session.queue is not None:
         raise CommandError(WATCH_INSIDE_MULTI)
-    for key in args:
-        session.watch(key, db.version(key))
+    session.watch(args, db.watch)
     return OK
 
 
 def unwatch(db: Database, session: Session, args: list[bytes]) -> Reply:
-    session.watched.clear()
+    session.unwatch()
     return OK
 
 

@@ -10,12 +10,14 @@ from redis.exceptions import ResponseError
 
 from tests.client.meshes import QUICK, run
 from tests.store.stores import client_of, until, world
+from thence.client.replica import Replica
 from thence.client.replica_stamps import TagStamp
 from thence.config import FlowConfig, MembershipConfig
 from thence.crdt.counter_pn import CounterPn
 from thence.crdt.expiry import AT
 from thence.crdt.register_counter import INC, SET, RegisterCounter
-from thence.store.database import EXPIRY, TIMES_SPARE
+from thence.store import tokens
+from thence.store.database import EXPIRY, LACKING_MAX, TIMES_SPARE
 from thence.store.node import Store
 from thence.store.settings import Settings
 
@@ -162,6 +164,49 @@ def test_waiting_for_a_write_of_a_former_life_is_answered_by_what_became_of_it()
             assert write is not None
             lost = TagStamp("c", write.seq + 100, 0, write.tag)
             assert await c.database.wait_replicas(1, 20, lost) == 0
+
+    run(main())
+
+
+def test_who_waits_for_many_members_costs_no_more_than_who_waits_for_one():
+    async def main() -> None:
+        async with world("ab") as made:
+            replica, database = made.stores["a"].replica, made.stores["a"].database
+            looked_up: list[int] = []
+
+            def has_seen(other: dict[str, int]) -> bool:
+                looked_up.append(len(other))
+                return Replica.has_seen(replica, other)
+
+            replica.has_seen = has_seen  # type: ignore[method-assign]
+            seen = {"a": 1, "b": 1}
+            await made.do("a", "SET k v")
+            token = tokens.encode({**seen, **{f"n{at}": 1 for at in range(1000)}})
+            waiting = [asyncio.create_task(database.wait_token(token, 0)) for _ in range(5)]
+            ending = asyncio.create_task(database.wait_token(tokens.encode(seen), 0))
+            await asyncio.sleep(0)
+            looked_up.clear()
+            await made.do("b", "SET k v")
+            assert await ending
+            assert 0 < len(looked_up) < 1000
+            assert set(looked_up) == {1}
+            for task in waiting:
+                task.cancel()
+            await asyncio.gather(*waiting, return_exceptions=True)
+            assert not database._waiting
+
+    run(main())
+
+
+def test_the_members_that_a_client_waits_for_are_bounded():
+    async def main() -> None:
+        async with alone() as store, client_of(store) as client:
+            token = tokens.encode({f"n{at}": 1 for at in range(LACKING_MAX + 1)})
+            with pytest.raises(ResponseError, match="at most 1024 members"):
+                await client.execute_command("CAUSAL.WAIT", token, 1)
+            # Those that are known are not waited for, however many they are.
+            store.replica._seen.update({f"n{at}": 1 for at in range(LACKING_MAX)})
+            assert await client.execute_command("CAUSAL.WAIT", token, 1) == 0
 
     run(main())
 

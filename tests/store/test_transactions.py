@@ -102,6 +102,19 @@ def test_the_bytes_of_a_queue_are_bounded(monkeypatch: pytest.MonkeyPatch):
     run(main())
 
 
+def test_small_arguments_of_a_queue_count_with_what_they_take(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(session, "QUEUED_BYTES_MAX", 10_000)
+
+    async def main() -> None:
+        async with served() as site:
+            client = await site.client()
+            await client.do("MULTI")
+            assert await client.do("DEL", *["k"] * 150) == b"QUEUED"
+            assert "10000 bytes" in str(await client.do("DEL", *["k"] * 150))
+
+    run(main())
+
+
 def test_commands_that_wait_are_not_for_transactions():
     async def main() -> None:
         async with served() as site:

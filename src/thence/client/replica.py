@@ -401,7 +401,12 @@ class Replica:
     def has_seen(self, other: dict[str, int]) -> bool:
         """Whether all of that took effect here."""
         seen = self._seen
-        return all([seen.get(node, 0) >= number for node, number in other.items()])
+        return all(seen.get(node, 0) >= number for node, number in other.items())
+
+    def lacking(self, other: dict[str, int]) -> dict[str, int]:
+        """What of that did not take effect here yet."""
+        seen = self._seen
+        return {node: number for node, number in other.items() if seen.get(node, 0) < number}
 
     @property
     def unstable(self) -> int:

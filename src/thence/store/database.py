@@ -41,6 +41,8 @@ RETRY_S: Final = 0.05
 """Who waits for room asks again this soon if there is nothing to wait for."""
 AGAIN_MS: Final = 3_600_000
 """When to look again at a key that is over and cannot be removed."""
+LACKING_MAX: Final = 1024
+"""Members whose messages one client waits for."""
 INDEXED_BY_FIELD: Final = frozenset([*MAPS, SortedSet.CODE])
 """Types whose operations name the field that they are about, second."""
 INDEXES_MAX: Final = 10_000
@@ -64,7 +66,7 @@ class Database:
         self._watchers: dict[bytes, int] = {}  # how many sessions watch them
         self._version = 0
         self._is_watching = False
-        self._waiting: list[tuple[dict[str, int], asyncio.Future[bool]]] = []
+        self._waiting: dict[asyncio.Future[bool], list[tuple[str, int]]] = {}  # for what
         self._is_open = False
         self._absence = ""
         """Why there is no group to write to."""
@@ -100,8 +102,8 @@ class Database:
         self._absence = self.replica.failure or "this node has no group now"
         if self._timer is not None:
             self._timer.cancel()
-        waiting, self._waiting = self._waiting, []
-        for _, future in waiting:
+        waiting, self._waiting = self._waiting, {}
+        for future in waiting:
             if not future.done():
                 future.set_result(False)
         self.replica.detach()
@@ -385,25 +387,27 @@ class Database:
 
     async def wait_token(self, token: bytes, timeout_ms: int) -> bool:
         """Until ``covers``; 0 waits for ever; False: the time is over."""
-        wanted = tokens.decode(token)
-        if self.replica.has_seen(wanted):
+        wanted = self.replica.lacking(tokens.decode(token))
+        if not wanted:
             return True
+        if len(wanted) > LACKING_MAX:
+            raise CommandError(f"ERR this node waits for at most {LACKING_MAX} members at a time")
         future: asyncio.Future[bool] = self._runtime.loop.create_future()
-        entry = (wanted, future)
-        self._waiting.append(entry)
+        self._waiting[future] = list(wanted.items())
         try:
             return await asyncio.wait_for(future, timeout_ms / 1000 if timeout_ms else None)
         except TimeoutError:
             return False
         finally:
-            if entry in self._waiting:
-                self._waiting.remove(entry)
+            self._waiting.pop(future, None)
 
     def _end_of_turn(self) -> None:
-        if self._waiting:
-            for wanted, future in self._waiting:
-                if not future.done() and self.replica.has_seen(wanted):
-                    future.set_result(True)
+        for future, wanted in self._waiting.items():
+            # What is seen stays so: only the first that is not has to be looked at each time.
+            while wanted and self.replica.has_seen(dict(wanted[-1:])):
+                wanted.pop()
+            if not wanted and not future.done():
+                future.set_result(True)
 
     @property
     def last_write(self) -> Any:

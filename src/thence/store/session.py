@@ -22,6 +22,8 @@ QUEUED_MAX: Final = 65_536
 """Commands in one transaction."""
 QUEUED_BYTES_MAX: Final = 32 * 1024 * 1024
 """Of their arguments, together.  What a group can send in one batch is less."""
+ARGUMENT_BYTES: Final = 48
+"""What an argument takes besides its own bytes, about."""
 
 Queued = tuple[bytes, Callable[..., Any], list[bytes]]
 """A command of a transaction: its name, its function, its arguments."""
@@ -124,7 +126,7 @@ class Session:
         """Keep a command for EXEC."""
         queue = self.queue
         assert queue is not None
-        self.queued_bytes += sum(map(len, args))
+        self.queued_bytes += sum(map(len, args)) + ARGUMENT_BYTES * len(args)
         if len(queue) >= QUEUED_MAX or self.queued_bytes > QUEUED_BYTES_MAX:
             raise CommandError(
                 f"ERR a transaction has at most {QUEUED_MAX} commands "

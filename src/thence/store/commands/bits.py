@@ -150,6 +150,11 @@ _OPERATIONS: Final[dict[bytes, Combine]] = {
 }
 
 
+def _number(value: bytes, size: int) -> int:
+    """Of a string with zeros behind it, up to so many bytes."""
+    return int.from_bytes(value.ljust(size, b"\0"), "big")
+
+
 def bitop(db: Database, session: Session, args: list[bytes]) -> Reply:
     word, target, *keys = args
     name = word.upper()
@@ -160,13 +165,12 @@ def bitop(db: Database, session: Session, args: list[bytes]) -> Reply:
         raise CommandError(ONE_SOURCE)
     values = [db.string(key) or b"" for key in keys]
     size = max(map(len, values))
-    numbers = [int.from_bytes(value.ljust(size, b"\0"), "big") for value in values]
+    made = _number(values[0], size)
     if combine is None:
-        made = (1 << 8 * size) - 1 - numbers[0]
+        made = (1 << 8 * size) - 1 - made
     else:
-        made = numbers[0]
-        for number in numbers[1:]:
-            made = combine(made, number)
+        for value in values[1:]:  # one number at a time: they are as large as the strings
+            made = combine(made, _number(value, size))
     if size:
         db.write(target, made.to_bytes(size, "big"))
     elif db.get(target) is not None:

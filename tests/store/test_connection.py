@@ -165,6 +165,26 @@ def test_a_client_that_does_not_read_is_not_read_from(loop: str):
     run(main(), loop)
 
 
+@each_loop
+def test_others_have_their_turn_while_one_sends_a_lot(loop: str):
+    async def main() -> None:
+        async with served() as site:
+            shared = site.server.shared
+            greedy, other = await site.client(), await site.client()
+            count = 100_000
+            greedy.write(request("SET", "k", "v") * count)
+            between: list[int] = []
+            while shared.commands < count:
+                before = shared.commands
+                assert await other.do("PING") == b"PONG"
+                between.append(shared.commands - before)
+            # A loop reads 256 KB at most, and it may do so twice between question and answer.
+            assert max(between) < 3 * 256 * 1024 // len(request("SET", "k", "v"))
+            assert await greedy.reply() == b"OK"
+
+    run(main(), loop)
+
+
 def test_replies_that_wait_for_a_commit_choke_too():
     async def main() -> None:
         async with served(output_bytes_pause=1000) as site:

@@ -92,6 +92,10 @@ class Connection:
         """Bytes of requests."""
         session = self.session
         session.last_active = self._now()
+        if len(data) >= UNREAD_BYTES_MAX:
+            # There is more, and loops take a lot of it before they look at anybody else.
+            self._transport.pause_reading()
+            self._loop.call_soon(self._read_on)
         if self._is_choked or self._blocked is not None or self._pending or session.closing:
             self._keep(data)
             return
@@ -106,6 +110,11 @@ class Connection:
             requests = requests[done:]
         self._run(requests)
         self._go_on()
+
+    def _read_on(self) -> None:
+        """Others had their turn."""
+        if self._unread_bytes <= UNREAD_BYTES_MAX and not self._is_gone:
+            self._transport.resume_reading()
 
     def eof_received(self) -> bool:
         """The client sends no more; it gets the replies to what it sent."""

@@ -358,3 +358,45 @@ def test_redis_cli_on_a_terminal_knows_the_commands():
             assert "(empty hash)" in said
 
     run(main())
+
+
+@pytest.mark.parametrize(
+    ("words", "shown"),
+    [
+        (["GET", "k"], "get"),
+        (["set", "k", "v"], "set"),
+        (["GeT", "k"], "get"),
+        (["GET"], "get"),
+        (["INCR", "n"], "incr"),
+        (["Client", "Id"], "client|id"),
+        (["CLIENT", "nope"], "NULL"),
+        (["q\nid=7 addr=1.2.3.4:5", "x"], "NULL"),
+        (["q" * 100_000], "NULL"),
+    ],
+)
+def test_the_list_of_clients_names_commands_that_there_are(words: list[str], shown: str):
+    async def main() -> None:
+        async with served() as site:
+            client, other = await site.client(), await site.client()
+            for before in (["GET", "k"], ["PING"], ["MULTI"]):
+                await client.do(*before)
+                await client.do(*words)
+                lines = (await other.do("CLIENT", "LIST")).decode().splitlines()
+                assert [line.partition(" cmd=")[2].split()[0] for line in lines] == [
+                    shown,
+                    "client|list",
+                ]
+
+    run(main())
+
+
+def test_nobody_shows_anything_before_the_password():
+    async def main() -> None:
+        async with served(password="secret") as site:
+            client, other = await site.client(), await site.client()
+            assert await other.do("AUTH", "secret") == b"OK"
+            await client.do("forged addr=1.2.3.4:5")
+            first = (await other.do("CLIENT", "LIST")).decode().splitlines()[0]
+            assert " cmd=NULL " in first
+
+    run(main())

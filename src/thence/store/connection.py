@@ -192,7 +192,6 @@ class Connection:
     def _run_careful(self, name: bytes, args: list[bytes]) -> bool:
         """One request, with all checks; False: it has to wait."""
         session, db = self.session, self._db
-        session.last_command = name.decode("utf-8", "replace").lower()
         reply: Reply = QUEUED
         if db.failure and not self._out:
             self._is_harmless = True

@@ -80,6 +80,11 @@ class Dispatch:
 
     def find(self, name: bytes, args: list[bytes]) -> Command:
         """The command, with the right number of arguments; CommandError says what is wrong."""
+        found = self._named(name, args)
+        _check_count(found, args)
+        return found
+
+    def _named(self, name: bytes, args: list[bytes]) -> Command:
         full = name.decode("utf-8", "surrogateescape").upper()
         if "|" in full:
             raise CommandError(unknown_command(name, args))  # subcommands have no such names
@@ -98,8 +103,6 @@ class Dispatch:
             if "|" in full and full.partition("|")[0] in self._containers:
                 raise CommandError(unknown_subcommand(shown(name), args[0]))
             raise CommandError(unknown_command(name, args))
-        if not found.arguments_min <= len(args) <= found.arguments_max:
-            raise CommandError(wrong_arity(found.name))
         return found
 
     def admit(self, session: Session, name: bytes, args: list[bytes]) -> Command | None:
@@ -120,7 +123,10 @@ class Dispatch:
             raise refused(session, name, error) from None
 
     def _admit(self, session: Session, name: bytes, args: list[bytes]) -> Command | None:
-        found = self.find(name, args)
+        session.last_command = b""
+        found = self._named(name, args)
+        session.last_command = found.name.encode()
+        _check_count(found, args)
         flags = found.flags
         if not session.authenticated and "no_auth" not in flags:
             raise CommandError(AUTH_REQUIRED)
@@ -133,6 +139,11 @@ class Dispatch:
             session.enqueue(name, found.function, args, found.write)
             return None
         return found
+
+
+def _check_count(command: Command, args: list[bytes]) -> None:
+    if not command.arguments_min <= len(args) <= command.arguments_max:
+        raise CommandError(wrong_arity(command.name))
 
 
 def refused(session: Session, name: bytes, error: CommandError) -> CommandError:
@@ -202,6 +213,8 @@ def run_plain(
             break
     if wrote:
         session.last_write = db.last_write
+    if at > begin:
+        session.last_command = requests[at - 1][0]
     session.shared.commands += at - begin
     return at
 

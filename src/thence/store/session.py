@@ -69,7 +69,8 @@ class Session:
         self.created: Final = time.monotonic()
         self.last_active: float = self.created
         """Monotonic, in seconds, as is ``created``."""
-        self.last_command: str = "NULL"
+        self.last_command: bytes = b""
+        """A name that there is, in capitals or small letters; empty: there was none such."""
         self.name: bytes = b""
         self.attributes: dict[str, bytes] = {}
         """``lib-name`` and ``lib-ver``, as CLIENT SETINFO gave them."""

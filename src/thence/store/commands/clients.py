@@ -45,7 +45,7 @@ def _line(db: Database, session: Session) -> str:
         "multi": -1 if queue is None else len(queue),
         "watch": len(session.watched),
         "events": "r",
-        "cmd": session.last_command,
+        "cmd": session.last_command.decode().lower() or "NULL",
         "user": "default",
         "redir": -1,
         "resp": session.protocol,

@@ -54,6 +54,8 @@ CASES: dict[str, bytes] = {
     "inline with quotes": b'echo "a\\x00\\n b"\r\necho \'a\\\'b\'\r\n',
     "an empty line": b"\r\n\r\n  \r\nPING\r\n",
     "an empty argument": b'echo ""\r\n',
+    "inline, other spaces": b"PING\x0bx\r\nECHO\x0c a\r\nECHO\ta\rb\r\n\x0bPING\r\n"
+    + b' \x0c ECHO a\x0bb\r\nECHO a\x0b"b"\r\nECHO "a"\x0b\r\n\x0b\r\n',
     "inline, mixed": b"PING\r\n" + R("PING") + b"ping x\r\n",
     # What a page in a browser makes it send to a server on the same machine.
     "HTTP": b"GET / HTTP/1.1\r\nHost: a\r\n\r\nSET k v\r\n",
@@ -106,6 +108,23 @@ CASES: dict[str, bytes] = {
     "a reply skipped": R("CLIENT", "REPLY", "SKIP") + R("PING") + R("ECHO", "seen"),
     "skips while off": R("CLIENT", "REPLY", "OFF") + R("CLIENT", "REPLY", "SKIP")
     + R("CLIENT", "REPLY", "ON") + R("PING") + R("PING"),
+    "subscribing while replies are off": R("CLIENT", "REPLY", "OFF") + R("SUBSCRIBE", "c", "d")
+    + R("UNSUBSCRIBE", "c") + R("PSUBSCRIBE", "p*") + R("PUNSUBSCRIBE") + R("UNSUBSCRIBE")
+    + R("UNSUBSCRIBE") + R("PING") + R("CLIENT", "REPLY", "ON") + R("PING"),
+    "subscribing with a reply skipped": R("CLIENT", "REPLY", "SKIP") + R("SUBSCRIBE", "c")
+    + R("PING") + R("UNSUBSCRIBE") + R("CLIENT", "REPLY", "SKIP") + R("UNSUBSCRIBE") + R("PING"),
+    # Far away.
+    "bits far away": R("SET", "k", "abc") + b"".join(
+        [R("GETBIT", "k", each) for each in ("2147483648", "4294967295", "4294967296", "-1")]
+    ),
+    "times long ago": b"".join(
+        [
+            R("SET", "k", "v") + R(name, "k", each) + R("EXISTS", "k")
+            for name in ("PEXPIREAT", "PEXPIRE", "EXPIREAT", "EXPIRE")
+            for each in ("-9223372036854775808", "-9223372036854775807", "9223372036854775807")
+            + ("-9223372036854775", "-9223372036854776")
+        ]
+    ),
     # Transactions.
     "multi": R("MULTI") + R("SET", "a", "1") + R("INCR", "a") + R("GET", "a") + R("EXEC"),
     "multi, empty": R("MULTI") + R("EXEC"),

@@ -23,7 +23,7 @@ from thence.store.dispatch import RUN_BYTES_MAX, is_writing, refused, run, run_p
 from thence.store.errors import CommandError
 from thence.store.failures import failed
 from thence.store.host import Host
-from thence.store.replies import QUEUED, Later, Reply
+from thence.store.replies import QUEUED, Later, Reply, Several
 from thence.store.resp import Parser, Request, encode, encode_error
 
 UNREAD_BYTES_MAX: Final = 64 * 1024
@@ -228,7 +228,8 @@ class Connection:
             if session.skip_reply:
                 session.skip_reply -= 1
                 session.look_again()
-            return
+            if not isinstance(reply, Several):  # those of SUBSCRIBE come all the same
+                return
         encode(reply, session.protocol, self._out)
         self._answers += 1
 

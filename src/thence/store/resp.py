@@ -50,6 +50,9 @@ _NOT_A_COUNT: Final = -(2**62)
 _COUNTS: Final = {b"*%d" % count: count for count in range(1, _QUICK_WORDS_MAX + 1)}
 _LENGTHS: Final = [b"$%d" % length for length in range(_QUICK_LENGTHS)]
 _SPACES: Final = b" \t\n\v\f\r"
+"""Before words, and behind quotes."""
+_ENDS: Final = b" \t\n\r"
+"""Of words without quotes."""
 _ESCAPES: Final = {ord("n"): 10, ord("r"): 13, ord("t"): 9, ord("b"): 8, ord("a"): 7}
 
 
@@ -287,7 +290,7 @@ def split_line(line: bytes) -> list[bytes] | None:
         if at >= end:
             return words
         word = bytearray()
-        while at < end and line[at] not in _SPACES:
+        while at < end and line[at] not in _ENDS:
             letter = line[at]
             if letter == 34 or letter == 39:  # a quote, double or single
                 at = _quoted(line, at, word)

@@ -22,10 +22,8 @@ BAD_BIT: Final = "ERR bit is not an integer or out of range"
 NOT_A_BIT: Final = "ERR The bit argument must be 1 or 0."
 ONE_SOURCE: Final = "ERR BITOP NOT must be called with a single source key."
 FULL: Final = 0xFF
-
-
-def _offset(session: Session, argument: bytes) -> int:
-    return bounded(argument, 0, 8 * session.shared.settings.value_bytes_max - 1, BAD_OFFSET)
+OFFSET_MAX: Final = 2**32 - 1
+"""Of a bit that can be asked for."""
 
 
 def _mask(offset: int) -> int:
@@ -35,7 +33,7 @@ def _mask(offset: int) -> int:
 
 def setbit(db: Database, session: Session, args: list[bytes]) -> Reply:
     key = args[0]
-    offset = _offset(session, args[1])
+    offset = bounded(args[1], 0, 8 * session.shared.settings.value_bytes_max - 1, BAD_OFFSET)
     bit = bounded(args[2], 0, 1, BAD_BIT)
     made = bytearray(db.string(key) or b"")
     at = offset // 8
@@ -48,7 +46,7 @@ def setbit(db: Database, session: Session, args: list[bytes]) -> Reply:
 
 
 def getbit(db: Database, session: Session, args: list[bytes]) -> Reply:
-    offset = _offset(session, args[1])
+    offset = bounded(args[1], 0, OFFSET_MAX, BAD_OFFSET)
     value = db.string(args[0]) or b""
     at = offset // 8
     return 1 if at < len(value) and value[at] & _mask(offset) else 0

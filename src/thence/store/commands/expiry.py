@@ -6,7 +6,7 @@ from typing import Final
 
 from thence.crdt.base import Crdt
 from thence.crdt.expiry import NEVER_MS
-from thence.store.commands.arguments import INTEGER_MAX, integer
+from thence.store.commands.arguments import INTEGER_MAX, INTEGER_MIN, integer
 from thence.store.commands.base import Database, Function
 from thence.store.commands.rows import READ_FAST, WRITE_FAST, Rows
 from thence.store.commands.values import check_removable
@@ -36,10 +36,9 @@ def moment(db: Database, argument: bytes, unit: Unit, name: str, past: bool) -> 
     negative numbers are allowed, which are long ago."""
     number = integer(argument)
     scale, from_now = unit
-    at_ms = number * scale
-    if from_now:
-        at_ms += db.now_ms()
-    if (number <= 0 and not past) or not -INTEGER_MAX <= at_ms <= INTEGER_MAX:
+    ms = number * scale
+    at_ms = ms + db.now_ms() if from_now else ms
+    if (number <= 0 and not past) or ms < INTEGER_MIN or at_ms > INTEGER_MAX:
         raise CommandError(invalid_expire(name))
     return min(at_ms, TIME_MS_MAX)
 

@@ -403,11 +403,6 @@ class Replica:
         seen = self._seen
         return all(seen.get(node, 0) >= number for node, number in other.items())
 
-    def lacking(self, other: dict[str, int]) -> dict[str, int]:
-        """What of that did not take effect here yet."""
-        seen = self._seen
-        return {node: number for node, number in other.items() if seen.get(node, 0) < number}
-
     @property
     def unstable(self) -> int:
         """Batches that are not stable yet."""

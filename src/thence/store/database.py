@@ -387,13 +387,14 @@ class Database:
 
     async def wait_token(self, token: bytes, timeout_ms: int) -> bool:
         """Until ``covers``; 0 waits for ever; False: the time is over."""
-        wanted = self.replica.lacking(tokens.decode(token))
+        named = tokens.decode(token).items()
+        wanted = [each for each in named if not self.replica.has_seen(dict([each]))]
         if not wanted:
             return True
         if len(wanted) > LACKING_MAX:
             raise CommandError(f"ERR this node waits for at most {LACKING_MAX} members at a time")
         future: asyncio.Future[bool] = self._runtime.loop.create_future()
-        self._waiting[future] = list(wanted.items())
+        self._waiting[future] = wanted
         try:
             return await asyncio.wait_for(future, timeout_ms / 1000 if timeout_ms else None)
         except TimeoutError:

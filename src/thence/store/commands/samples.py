@@ -8,12 +8,14 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Container, Iterable
+from operator import itemgetter
 from typing import Any, Final
 from weakref import WeakKeyDictionary
 from zlib import crc32
 
 from thence.store.commands.arguments import INTEGER_MAX, integer
 from thence.store.commands.base import Database
+from thence.store.commands.values import as_bytes
 from thence.store.errors import OUT_OF_RANGE, SYNTAX, CommandError
 from thence.store.session import Session, Shared
 
@@ -27,6 +29,8 @@ BUCKET_MEMBERS: Final = 256
 """So many members are about in one bucket of an order by hash."""
 HASH_BITS: Final = 32
 HASH_END: Final = 1 << HASH_BITS
+
+_HASH: Final = itemgetter(0)
 
 Where = tuple[str, bytes]
 """(kind of collection, key)."""
@@ -53,7 +57,7 @@ class HashOrder:
         shift = HASH_BITS - bits
         buckets: list[list[Any]] = [[] for _ in range(1 << bits)]
         for member in members:
-            buckets[crc32(member) >> shift].append(member)
+            buckets[crc32(as_bytes(member)) >> shift].append(member)
         self._shift: Final = shift
         self._buckets: Final = buckets
         self._sorted: Final = bytearray(len(buckets))
@@ -76,7 +80,7 @@ class HashOrder:
     def _bucket(self, number: int) -> list[tuple[int, bytes]]:
         bucket = self._buckets[number]
         if not self._sorted[number]:
-            bucket[:] = sorted([(crc32(member), member) for member in bucket])
+            bucket[:] = sorted([(crc32(as_bytes(member)), member) for member in bucket], key=_HASH)
             self._sorted[number] = True
         return bucket
 

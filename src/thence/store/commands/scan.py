@@ -21,6 +21,7 @@ from thence.store.commands.kinds import kind_of
 from thence.store.commands.rows import NO_KEYS, READ, Rows
 from thence.store.commands.samples import SMALL_MAX, Where, kept_for
 from thence.store.commands.sorted_sets import score_of
+from thence.store.commands.values import as_bytes
 from thence.store.errors import INVALID_CURSOR, SYNTAX, CommandError
 from thence.store.replies import Reply, format_double
 from thence.store.session import Session
@@ -86,7 +87,7 @@ def portion(
         if live is not None:
             found = [member for member in found if member in live]
     if options.matches is not None:
-        found = [member for member in found if options.matches(member)]
+        found = [member for member in found if options.matches(as_bytes(member))]
     return b"%d" % after, found
 
 

@@ -98,9 +98,10 @@ def _elements(db: Database, key: bytes, descending: bool) -> list[bytes]:
     if isinstance(found, SortedSet):
         order = order_of(db, key, found)
         return [member for _, member in (reversed(order) if descending else order)]
+    # Peers that are no stores may have added texts and numbers.
     if isinstance(found, SetAw):
-        return list(found)  # type: ignore[arg-type]  # commands put nothing else into sets
-    elements = list(list_at(db, key) or ())
+        return [as_bytes(member) for member in found]
+    elements = [as_bytes(element) for element in list_at(db, key) or ()]
     return elements[::-1] if descending else elements
 
 

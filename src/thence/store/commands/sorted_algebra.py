@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any, Final
+from collections.abc import Callable, Iterator
+from typing import Final
 
 from thence.crdt.set_aw import SetAw
 from thence.crdt.zset_uw import SortedSet
@@ -54,9 +54,9 @@ class Source:
         """Of a member that is there, weighed; perhaps no number."""
         return self.weight * (as_score(self._found.get(member)) if self._scored else 1.0)
 
-    def members(self) -> Any:
-        """Each once, in any order."""
-        return self._found or ()
+    def members(self) -> Iterator[bytes]:
+        """Each once, in any order; as in ranges, those that commands cannot name are left out."""
+        return (member for member in self._found or () if type(member) is bytes)
 
 
 class Combination:

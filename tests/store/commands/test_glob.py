@@ -77,7 +77,7 @@ def test_many_stars_take_no_longer():
     assert time.perf_counter() - begin < 1.0
 
 
-@pytest.mark.parametrize("pattern", [b"a" * 8_000_000, b"*a" * 4_000_000, b"*" * 8_000_000 + b"b"])
+@pytest.mark.parametrize("pattern", [b"a" * 10**6, b"*a" * 10**6, b"*" * 10**6 + b"b"])
 def test_long_patterns_take_no_time(pattern: bytes):
     text = pattern.replace(b"*", b"")
     begin = time.perf_counter()

@@ -5,11 +5,14 @@ from __future__ import annotations
 import asyncio
 
 import pytest
+from redis.exceptions import ResponseError
 
 from tests.store.raw import run, served, until
 from tests.store.stores import world
 from thence.client import replica
-from thence.store import session
+from thence.store import database, session
+from thence.store.commands import transactions
+from thence.store.errors import TRANSACTION_TOO_LARGE
 
 
 def test_a_transaction_takes_effect_at_other_nodes_all_or_nothing():
@@ -223,5 +226,42 @@ def test_the_bytes_that_one_connection_watches_are_bounded(monkeypatch: pytest.M
             assert "of 100 bytes" in str(await client.do("WATCH", "y" * 60))
             assert await client.do("UNWATCH") == b"OK"
             assert await client.do("WATCH", "y" * 60) == b"OK"
+
+    run(main())
+
+
+def test_a_transaction_is_whole_whatever_its_commands_make_of_their_arguments(
+    monkeypatch: pytest.MonkeyPatch,
+):
+    monkeypatch.setattr(replica, "BATCH_BYTES_SOON", 1000)
+    for module in (replica, database):
+        monkeypatch.setattr(module, "BATCH_BYTES_MAX", 20_000)
+    monkeypatch.setattr(transactions, "SPARE_BYTES", 5000)
+
+    async def main() -> None:
+        async with world("ab") as nodes:
+            there = nodes.stores["b"].database
+            seen: set[int] = set()
+            await nodes.clients["a"].rpush("list", *["x" * 1000] * 3)
+            await nodes.clients["a"].set("text", "x" * 1000)
+            await nodes.synced()
+            nodes.stores["b"].replica.each_turn(lambda: seen.add(there.size()))
+            for commands, kept in (
+                ([("copy", "list", f"copy{number}") for number in range(9)], 5),
+                ([("setrange", f"text{number}", 999, "x") for number in range(30)], 15),
+            ):
+                seen.clear()
+                before = there.size()
+                async with nodes.clients["a"].pipeline(transaction=True) as pipeline:
+                    for command, *arguments in commands:
+                        getattr(pipeline, command)(*arguments)
+                    pipeline.get("text")
+                    replies = await pipeline.execute(raise_on_error=False)
+                await nodes.synced()
+                errors = [reply for reply in replies if isinstance(reply, ResponseError)]
+                assert len(errors) == len(commands) - kept
+                assert {str(error) for error in errors} == {TRANSACTION_TOO_LARGE[4:]}
+                assert replies[-1] == b"x" * 1000 or replies[-1] == "x" * 1000
+                assert before + kept in seen <= {before, before + kept}
 
     run(main())

@@ -87,7 +87,8 @@ class Replica:
         self._open: TagStamp | None = None
         self._items: list[Any] = []
         self._last: dict[tuple[Element, int], int] = {}  # where the last operation of each is
-        self._size = 0
+        self.size = 0
+        """Of the batch that is open."""
 
     # ---- the group -------------------------------------------------------------------------------
 
@@ -234,13 +235,13 @@ class Replica:
         return stamp
 
     def _grow(self, size: int) -> None:
-        self._size += size
-        if self._size >= BATCH_BYTES_MAX or self.splits:
+        self.size += size
+        if self.size >= BATCH_BYTES_MAX or self.splits:
             self.send_large()
 
     def send_large(self) -> None:
         """Send a batch that is large by now, unless it has to stay whole and is not too large."""
-        if self._size >= BATCH_BYTES_SOON and (not self._whole or self._size >= BATCH_BYTES_MAX):
+        if self.size >= BATCH_BYTES_SOON and (not self._whole or self.size >= BATCH_BYTES_MAX):
             self._send_batch()
 
     def flush(self) -> None:

@@ -11,13 +11,14 @@ from __future__ import annotations
 
 import asyncio
 import heapq
+import sys
 import time
 from collections.abc import Callable, Iterable
 from typing import Any, Final, TypeVar
 
 from thence.client.events import Evicted, Joined, Left
 from thence.client.group import Group
-from thence.client.replica import Committed, Hear, Replica
+from thence.client.replica import BATCH_BYTES_MAX, Committed, Hear, Replica
 from thence.crdt.base import Crdt, Element, Op
 from thence.crdt.children import MAPS, REGISTER
 from thence.crdt.expiry import AT, NEVER, Expiry
@@ -68,6 +69,7 @@ class Database:
         self._is_watching = False
         self._waiting: dict[asyncio.Future[bool], list[tuple[str, int]]] = {}  # for what
         self._is_open = False
+        self._is_whole = False
         self._absence = ""
         """Why there is no group to write to."""
         self.on_event: Callable[[Any], None] | None = None
@@ -261,10 +263,16 @@ class Database:
     def begin(self) -> None:
         """What is written until ``end`` is visible at the other nodes all or nothing."""
         self.replica.begin_whole()
+        self._is_whole = True
 
     def end(self) -> None:
         """The end of that."""
+        self._is_whole = False
         self.replica.end_whole()
+
+    def room_bytes(self) -> int:
+        """That may still be written without breaking what has to stay whole."""
+        return BATCH_BYTES_MAX - 1 - self.replica.size if self._is_whole else sys.maxsize
 
     def watch(self, key: bytes) -> int:
         """Its ``version`` from now on; to be taken back with ``unwatch``, as often."""

@@ -68,6 +68,7 @@ DISCARD_WITHOUT_MULTI: Final = "ERR DISCARD without MULTI"
 WATCH_INSIDE_MULTI: Final = "ERR WATCH inside MULTI is not allowed"
 NOT_IN_MULTI: Final = "ERR Command not allowed inside a transaction"
 EXEC_ABORT: Final = "EXECABORT Transaction discarded because of previous errors."
+TRANSACTION_TOO_LARGE: Final = "ERR this transaction has written as much as one batch can carry"
 
 _SHOWN_BYTES_MAX: Final = 128
 """Of a name or of the arguments that an error text repeats."""

@@ -25,7 +25,7 @@ QUEUED_BYTES_MAX: Final = 32 * 1024 * 1024
 ARGUMENT_BYTES: Final = 48
 """What an argument takes besides its own bytes, about."""
 
-Queued = tuple[bytes, Callable[..., Any], list[bytes]]
+Queued = tuple[bytes, Callable[..., Any], list[bytes], bool]
 """A command of a transaction: its name, its function, its arguments."""
 
 
@@ -133,7 +133,7 @@ class Session:
                 f"ERR a transaction has at most {QUEUED_MAX} commands "
                 f"and {QUEUED_BYTES_MAX} bytes of arguments"
             )
-        queue.append((name, function, args))
+        queue.append((name, function, args, write))
         self.queue_writes = self.queue_writes or write
 
     def end_queue(self) -> None:

@@ -31,7 +31,7 @@ from thence.crdt.zset_uw import SortedSet
 from thence.store.commands.base import Database
 from thence.store.commands.sorted_index import as_score
 from thence.store.commands.values import as_bytes, shortest
-from thence.store.errors import OVERFLOW, CommandError
+from thence.store.errors import OVERFLOW, TRANSACTION_TOO_LARGE, CommandError
 
 OBJECTS_INSIDE: Final = "ERR a map with objects in it cannot be written anew under another name"
 SEVERAL_VALUES: Final = "ERR concurrent values cannot be written anew under another name"
@@ -49,6 +49,8 @@ def replace(db: Database, key: bytes, operations: Operations) -> None:
     for _, operation in operations:
         if size_of(key, operation) > OPERATION_BYTES_MAX:
             raise CommandError(f"ERR an operation has at most {OPERATION_BYTES_MAX} bytes")
+    if sum([size_of(key, operation) for _, operation in operations]) > db.room_bytes():
+        raise CommandError(TRANSACTION_TOO_LARGE)
     if db.get(key) is not None:
         db.delete(key)
     for kind, operation in operations:

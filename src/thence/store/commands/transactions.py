@@ -14,12 +14,17 @@ from thence.store.errors import (
     EXEC_ABORT,
     EXEC_WITHOUT_MULTI,
     NESTED_MULTI,
+    TRANSACTION_TOO_LARGE,
     WATCH_INSIDE_MULTI,
     CommandError,
 )
 from thence.store.failures import failed
 from thence.store.replies import NULL_ARRAY, OK, Reply
 from thence.store.session import Session
+
+SPARE_BYTES: Final = 64 * 1024 * 1024
+"""With less room in the batch no command of a transaction writes any more: most write no more than
+this, and those that may (copies.py) look first."""
 
 
 def multi(db: Database, session: Session, args: list[bytes]) -> Reply:
@@ -43,8 +48,11 @@ def execute(db: Database, session: Session, args: list[bytes]) -> Reply:
     replies: list[Reply] = []
     db.begin()
     try:
-        for name, function, arguments in queue:
-            replies.append(_reply(name, function, db, session, arguments))
+        for name, function, arguments, is_write in queue:
+            if is_write and db.room_bytes() < SPARE_BYTES:
+                replies.append(CommandError(TRANSACTION_TOO_LARGE))
+            else:
+                replies.append(_reply(name, function, db, session, arguments))
     finally:
         db.end()
     return replies

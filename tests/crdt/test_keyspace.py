@@ -252,6 +252,47 @@ def test_the_shortcut_for_one_who_is_alone_is_a_set_that_is_stable():
     assert [short.export(key) for key in (b"x", b"y")] == [long.export(key) for key in (b"x", b"y")]
 
 
+class Counted(set[Any]):
+    """Stable stamps, and how often somebody looked for one in them."""
+
+    looked = 0
+
+    def __contains__(self, stamp: object) -> bool:
+        Counted.looked += 1
+        return super().__contains__(stamp)
+
+
+@pytest.mark.parametrize("at_once", [100, 1])
+def test_what_becomes_stable_of_a_hot_counter_is_looked_for_once(
+    at_once: int, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(Counted, "looked", 0)
+    keyspace = Keyspace()
+    stamps = [VectorStamp("a", seq, {}, 0) for seq in range(1, 401)]
+    for stamp in stamps:
+        keyspace.apply(b"n", REGISTER, [1, 0.1 if stamp.seq % 2 else 1], stamp)
+    for start in range(0, len(stamps), at_once):
+        keyspace.stabilise(Counted(stamps[start : start + at_once]))
+        assert keyspace.get(b"n") == 220.0
+    assert keyspace.export(b"n") == [220.0]
+    assert Counted.looked <= 3 * len(stamps)
+
+
+@pytest.mark.parametrize("most", [1, 100])
+def test_a_hot_counter_is_written_down_before_something_of_it_is_stable(most: int):
+    keyspace = Keyspace()
+    stamps = [VectorStamp("a", seq, {}, 0) for seq in range(1, 101)]
+    for stamp in stamps:
+        keyspace.apply(b"n", REGISTER, [1, 1], stamp)
+    before = keyspace.export(b"n")
+    told: list[Any] = []
+    keyspace.dirty = {}
+    keyspace.watch = lambda key, code, op: told.append((key, code, op, keyspace.export(key)))
+    keyspace.stabilise(set(stamps[:most]))
+    assert told == [(b"n", REGISTER, None, before)]
+    assert keyspace.dirty == {b"n": None}
+
+
 NONSENSE: list[Any] = [
     None,
     [],

@@ -235,7 +235,9 @@ class Keyspace:
             found = [stamp for stamp in by_stamp if stamp in stamps]
         else:
             found = [stamp for stamp in stamps if stamp in by_stamp]
+        # Each once, in however many of the stamps it is: it looks through all that it has.
         objects: dict[tuple[Element, int], None] = {}
+        registers: dict[Element, RegisterCounter] = {}
         plain, dirty, watch = self._plain, self.dirty, self.watch
         for stamp in found:
             for place in by_stamp.pop(stamp):
@@ -244,22 +246,31 @@ class Keyspace:
                     continue
                 held: Any = plain.get(place)
                 kind = type(held)
-                if kind is not tuple and kind is not RegisterCounter:
-                    continue
-                if dirty is not None:
-                    dirty[place] = None
-                if watch is not None:
-                    watch(place, REGISTER, None)
-                if kind is tuple:
+                if kind is RegisterCounter:
+                    registers[place] = held
+                elif kind is tuple:
+                    if dirty is not None:
+                        dirty[place] = None
+                    if watch is not None:
+                        watch(place, REGISTER, None)
                     if held[0] in stamps:
                         plain[place] = held[1]
-                    continue
-                held.stabilise(stamps)
-                settled = held.settled
-                if settled is not UNSETTLED:
-                    plain[place] = settled
+        for key, register in registers.items():
+            self._stabilise_register(key, register, stamps)
         for key, code in objects:
             self._stabilise_object(key, code, stamps)
+
+    def _stabilise_register(
+        self, key: Element, register: RegisterCounter, stamps: Collection[Stamp]
+    ) -> None:
+        if self.dirty is not None:
+            self.dirty[key] = None
+        if self.watch is not None:
+            self.watch(key, REGISTER, None)
+        register.stabilise(stamps)
+        settled = register.settled
+        if settled is not UNSETTLED:
+            self._plain[key] = settled
 
     def _stabilise_object(self, key: Element, code: int, stamps: Collection[Stamp]) -> None:
         if self.dirty is not None:

@@ -21,6 +21,7 @@ from thence.crdt.base import Crdt, Op, Stamp, StampOf, export_stamp, mypyc_attr
 from thence.crdt.scalars import (
     Number,
     Scalar,
+    difference_of,
     exact,
     export_exact,
     is_plain,
@@ -183,15 +184,18 @@ class RegisterCounter(Crdt):
         self._sets = left or None
 
     def _stabilise_incs(self, incs: dict[Stamp, Number], stamps: Collection[Stamp]) -> None:
-        stable = [stamp for stamp in incs if stamp in stamps]
-        if not stable:
-            return
-        total: Number | None = self._sum
+        # There may be many of either, and news of what is stable may come in many pieces.
+        if len(incs) <= len(stamps):
+            stable = [stamp for stamp in incs if stamp in stamps]
+        else:
+            stable = [stamp for stamp in stamps if stamp in incs]
         for stamp in stable:
             amount = incs.pop(stamp)
-            total = amount if total is None else sum_of(total, amount)
-        self._sum = total
-        self._keep_incs(incs)
+            self._sum = amount if self._sum is None else sum_of(self._sum, amount)
+            self._total = difference_of(self._total, amount)
+        if not incs:
+            self._incs = None
+            self._total = 0
 
     def value(self) -> Any:
         """The value; None if there is none."""

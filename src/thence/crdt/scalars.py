@@ -135,6 +135,13 @@ def sum_of(left: Number, right: Number) -> Number:
     return EXACT.add(Decimal(left), Decimal(right))
 
 
+def difference_of(left: Number, right: Number) -> Number:
+    """Their exact difference."""
+    if isinstance(left, int) and isinstance(right, int):
+        return left - right
+    return EXACT.subtract(Decimal(left), Decimal(right))
+
+
 def number_in(value: Any) -> Number | None:
     """The number that a scalar or an exact number is, or that its text says; None if none."""
     if isinstance(value, int | Decimal):

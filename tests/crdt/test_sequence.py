@@ -315,3 +315,29 @@ def test_what_changes_nothing_leaves_no_stamp(op: Any):
     left = weakref.ref(stamps.pop())
     gc.collect()
     assert left() is None
+
+
+class AskedStamp(VectorStamp):
+    """A stamp that counts how often it is asked what it sees."""
+
+    asked = 0
+
+    def sees(self, stored: Any) -> bool:
+        AskedStamp.asked += 1
+        return super().sees(stored)
+
+
+@pytest.mark.parametrize("behind", [0, 1, 5])
+def test_what_an_operation_sees_is_found_without_asking_for_all_that_is_not_stable(
+    behind: int, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(AskedStamp, "asked", 0)
+    sequence = Sequence()
+    for seq in range(1, 301):
+        mine = AskedStamp("a", seq, {"b": seq - 1})
+        # The other one catches up now and then.
+        theirs = AskedStamp("b", seq, {"a": seq - 1 - seq % (behind + 1)})
+        sequence.effect((INSERT, 0, "m"), mine)
+        sequence.effect((INSERT, 0, "t"), theirs)
+    assert len(sequence.value()) == 600
+    assert AskedStamp.asked < 300 * (10 + 2 * behind)

@@ -6,6 +6,7 @@ seen everything.
 
 from __future__ import annotations
 
+from collections.abc import Set
 from typing import Any
 
 from thence.crdt.base import Stamp
@@ -30,6 +31,7 @@ class BlockList:
     __slots__ = (
         "at",
         "before",
+        "chains",
         "chunks",
         "cuts",
         "length",
@@ -56,6 +58,9 @@ class BlockList:
         """Elements that users see before that chunk."""
         self.log: dict[Stamp, None] = {}
         """The stamps that are not stable, those of each replica in their order."""
+        self.chains: dict[str, list[Stamp]] = {}
+        """The same by replica.  Whoever sees one of a replica sees those before it, so that what an
+        operation sees is found from their ends."""
         self.tip: Stamp | None = None
         """A stamp that sees everything here, if some is known to."""
         self.views: dict[str, View] = {}
@@ -76,8 +81,11 @@ class BlockList:
         view = self.views.get(stamp.node)
         if view is None:
             view = View()
-            for stored in self.log:
-                if not stamp.sees(stored):
+            for chain in self.chains.values():
+                seen = len(chain)
+                while seen and not stamp.sees(chain[seen - 1]):
+                    seen -= 1
+                for stored in chain[seen:]:
                     view.hide(stored)
         else:
             view.look(stamp)
@@ -94,11 +102,27 @@ class BlockList:
         if stamp in self.log:
             return
         self.log[stamp] = None
+        chain = self.chains.get(stamp.node)
+        if chain is None:
+            self.chains[stamp.node] = [stamp]
+        else:
+            chain.append(stamp)
         if self.views:
             own = stamp.node
             for node, view in self.views.items():
                 if node != own:
                     view.hide(stamp)
+
+    def forget(self, stable: Set[Stamp]) -> None:
+        """These stamps are stable."""
+        for stamp in stable:
+            del self.log[stamp]
+        for node, chain in list(self.chains.items()):
+            left = [stamp for stamp in chain if stamp not in stable]
+            if left:
+                self.chains[node] = left
+            else:
+                del self.chains[node]
 
     # Reading
 

@@ -114,7 +114,8 @@ def load(exported: Any, stamp_of: StampOf) -> BlockList:
     """The blocks that were exported."""
     blocks = BlockList()
     stamps = [stamp_of(*stamp) for stamp in exported[0]]
-    blocks.log = dict.fromkeys(in_order(stamps))
+    for stamp in in_order(stamps):
+        blocks.note(stamp)
     loaded: list[Block] = []
     heads: list[int] = []
     total = 0

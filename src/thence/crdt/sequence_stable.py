@@ -26,9 +26,8 @@ def stabilise(blocks: BlockList, stamps: Collection[Stamp]) -> None:
     stable = [stamp for stamp in blocks.log if stamp in stamps]
     if not stable:
         return
-    for stamp in stable:
-        del blocks.log[stamp]
     forgotten = set(stable)
+    blocks.forget(forgotten)
     for chunk in blocks.chunks:
         if not chunk.settled:
             forget(blocks, chunk, forgotten)
@@ -37,6 +36,7 @@ def stabilise(blocks: BlockList, stamps: Collection[Stamp]) -> None:
     if not blocks.log or not blocks.chunks:
         # Deletes of what is gone by a stable delete are the only stamps that may be left.
         blocks.log.clear()
+        blocks.chains.clear()
         blocks.views.clear()
         blocks.tip = None
     else:

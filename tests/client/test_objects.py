@@ -215,6 +215,24 @@ def test_what_is_retained_can_be_undone_cloned_and_done_again_after_it_is_stable
     run(main())
 
 
+def test_a_clone_has_what_its_cut_counts_and_nothing_that_is_not_sent():
+    async def main() -> None:
+        async with mesh("ab") as groups:
+            objects = bind(groups[0])
+            cart = objects.open("cart", "set_aw", retain=True)
+            cart.add("milk")
+            assert cart.clone(None, Cut({})).value() == set()
+            assert cart.clone(None, Cut({"a": 1})).value() == {"milk"}
+            cart.add("eggs")
+            assert cart.clone(Cut({"a": 1}), Cut({"a": 2})).value() == {"eggs"}
+            with objects.batch():
+                cart.add("bread")
+                assert cart.clone(None, Cut({"a": 3})).value() == {"milk", "eggs"}
+            assert cart.clone(None, Cut({"a": 3})).value() == {"milk", "eggs", "bread"}
+
+    run(main())
+
+
 def test_a_bounded_counter_is_guarded_at_each_member():
     async def main() -> None:
         async with mesh("ab") as groups:

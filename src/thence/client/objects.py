@@ -75,7 +75,9 @@ class Handle:
 
     def clone(self, since: Bound | None, upto: Bound) -> Crdt:
         """A new object with the operations that ``upto`` sees and ``since`` does not (None: all
-        that it sees); bounds are stamps of this object, or ``Cut({node: number})``."""
+        that it sees); bounds are stamps of this object, or ``Cut({node: number})``.  What is done
+        next is another batch."""
+        self.objects.replica.flush()  # what is not sent has no number that a cut could count
         retaining = self.retaining
         for bound in (since, upto):
             is_bound = bound is None or isinstance(bound, Cut) or retaining.has(bound)

@@ -54,8 +54,8 @@ class Cut:
         self._counts = dict(counts)
 
     def sees(self, stored: Stamp) -> bool:
-        """Whether it counts the batch of a stamp."""
-        return stored.seq <= self._counts.get(stored.node, 0)
+        """Whether it counts the batch of a stamp; not one that is not sent, whose number is 0."""
+        return 0 < stored.seq <= self._counts.get(stored.node, 0)
 
 
 class Retained:

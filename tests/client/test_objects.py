@@ -390,7 +390,7 @@ def test_undoing_goes_back_batch_by_batch_and_what_is_done_next_is_another():
     run(main())
 
 
-def test_what_is_undone_stays_undone_when_its_batch_goes_on():
+def test_what_is_done_in_a_batch_can_be_undone_when_it_is_over():
     async def main() -> None:
         async with mesh("ab") as groups:
             objects = bind(groups[0])
@@ -398,12 +398,20 @@ def test_what_is_undone_stays_undone_when_its_batch_goes_on():
             cart = objects.open("cart", "set_aw", retain=True)
             cart.add(0)
             await until(lambda: cart.is_stable)
+            before = cart.retaining.latest
             with objects.batch():
                 cart.add(1)
-                undone = cart.undo()
+                for stamp in (None, cart.retaining.latest):
+                    with pytest.raises(LocalProtocolError, match="when its batch is over"):
+                        cart.undo(stamp)
+                assert cart.undo(before) is before  # that is over
                 cart.add(2)
                 objects.remove("cart")
                 cart.add(3)
+            assert cart.value() == {3}
+            undone = cart.undo()
+            assert cart.value() == set()
+            cart.redo(before)
             assert cart.value() == {0}
             cart.redo(undone)
             assert cart.value() == {3}

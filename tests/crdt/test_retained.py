@@ -151,6 +151,20 @@ def test_an_add_that_a_remove_covered_comes_back_when_the_remove_is_undone():
     assert told.object.stamps() == []
 
 
+def test_what_is_undone_stays_undone_when_its_batch_goes_on():
+    first, second = stamp("a", 1), stamp("a", 2, a=1)
+    told = Retained(SetAw)
+    told.effect(told.object.prepare("add", 0), first)
+    told.effect(told.object.prepare("add", 1), second)
+    told.undo(second)
+    told.effect(told.object.prepare("add", 2), second)
+    told.reset(second)
+    told.effect(told.object.prepare("add", 3), second)
+    assert told.value() == {0}
+    told.redo(second)
+    assert told.value() == {3}
+
+
 def test_an_object_that_does_not_retain_says_so():
     with pytest.raises(LocalProtocolError, match=r"this set_aw keeps no operations.*Retained"):
         retained(SetAw())

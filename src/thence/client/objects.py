@@ -90,12 +90,15 @@ class Handle:
     def undo(self, stamp: Stamp | None = None) -> Stamp:
         """Show what there would be without a batch (by default the last one that did something to
         this object and is not undone), here only; its stamp, for ``redo``.  What is done next is
-        another batch."""
-        self.objects.replica.flush()
-        found = self.retaining.latest if stamp is None else stamp
+        another batch, so within ``objects.batch()`` what was done in it cannot be undone."""
+        replica, retaining = self.objects.replica, self.retaining
+        replica.flush()
+        found = retaining.latest if stamp is None else stamp
         if found is None:
             raise LocalProtocolError(f"nothing is left to undo of {self.name!r}")
-        self.retaining.retained.undo(found)
+        if retaining.has(found) and found.seq == 0 and not replica.failure:
+            raise LocalProtocolError("what is being done can be undone when its batch is over")
+        retaining.retained.undo(found)
         return found
 
     def redo(self, stamp: Stamp) -> None:

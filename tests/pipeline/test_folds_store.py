@@ -13,7 +13,7 @@ import pyarrow as pa
 import pytest
 from pyspark.sql import SparkSession
 
-from tests.client.meshes import QUICK, run
+from tests.client.meshes import QUICK, mesh, run
 from tests.client.test_replica import crash
 from tests.pipeline.folded import key_text, same
 from tests.pipeline.oracles import frame_of, kernel_table, story_rows
@@ -123,6 +123,36 @@ def test_a_store_at_cuts_on_spark(spark: SparkSession, tmp_path: Path):
     seen, said = made.moments[len(made.moments) // 2]
     early = materialise(events, cut_after(rows, seen), "store")
     check([row.asDict() for row in early.collect()], said)
+
+
+def test_what_is_not_for_everyone_is_no_part_of_a_store(spark: SparkSession, tmp_path: Path):
+    shows = {}
+
+    async def main() -> None:
+        async with mesh("abc", trace=TraceConfig(folder=str(tmp_path), payload=True)) as groups:
+            members = [Replica(), Replica()]
+            for replica, group in zip(members, groups, strict=False):
+                replica.attach(group)
+            groups[2].on_deliver(lambda tag: None)
+
+            def payload(key: bytes) -> bytes:
+                return batch.encode(0, [key, REGISTER, (INC, 5)], 1000)[0]
+
+            await groups[2].send(payload(b"for one"), ["a"])
+            await groups[2].broadcast(payload(b"never stable"), stream="s")
+            await groups[2].broadcast(payload(b"for all"))
+            async with asyncio.timeout(10):
+                while not all([b"for all" in replica.keyspace.kept() for replica in members]):
+                    await asyncio.sleep(0.005)
+                while sum([replica.counts["ignored"] for replica in members]) < 3:
+                    await asyncio.sleep(0.005)
+            shows.update(shown(members[0].keyspace))
+
+    run(main())
+    (folder,) = tmp_path.iterdir()
+    found = materialise(spark.read.parquet(str(folder / "*.parquet")), fold="store").collect()
+    assert shows.keys() == {b"for all"}
+    check([row.asDict() for row in found], shows)
 
 
 def test_a_store_from_ingested_json_lines(spark: SparkSession, tmp_path: Path):
@@ -257,6 +287,15 @@ def test_of_concurrent_writes_the_later_clock_counts():
 def test_keys_that_read_the_same_are_rows_of_their_own():
     rows = sent("ann send ann:1", ann_1=["k", REGISTER, (SET, 1), b"k", REGISTER, (SET, 2)])
     assert [row[:1] + row[3:4] for row in values(rows)] == [("k", "2"), ("k", "1")]
+
+
+def test_what_is_of_a_stream_is_no_batch_and_needs_no_payload():
+    rows = sent("ann send ann:1", "bob send bob/s:1 [ann:1]", ann_1=BATCH)
+    for payload in (rows[0]["payload"], None):
+        rows[1]["payload"] = payload
+        assert [row[:3] for row in values(rows)] == [
+            ("n", "register_counter", 2), ("s", "set_aw", 2),
+        ]  # fmt: skip
 
 
 @pytest.mark.parametrize("data", [b"", b"text", b"\xc1", b"\x91\x01", b"\x91\x03"])

@@ -42,6 +42,8 @@ class Operation(msgspec.Struct, frozen=True):
     past: tuple[int, ...]
     """By place in ``origins``: the latest seq of the origin in its past, itself included."""
     origins: dict[str, int]
+    is_for_all: bool = True
+    """False for a multicast, which only some members were to get."""
 
     def follows(self, other: Dot) -> bool:
         """Whether the message ``other`` happens before this operation."""
@@ -154,7 +156,7 @@ class ByKey:
             return state
         key, value = found
         fold, states = self._fold, state.states
-        operation = Operation(operation.dot, value, operation.past, operation.origins)
+        operation = msgspec.structs.replace(operation, value=value)
         try:
             before = states[key] if key in states else fold.initial()
             states[key] = fold.apply(before, operation)

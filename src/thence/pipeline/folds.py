@@ -134,7 +134,8 @@ def materialise(
         where = positions_frame(df, at, "materialise")
         if check:
             _require_consistent(df, where)
-    events = ordering_events(df, ["payload"], "materialise")
+    carried = ["payload", "to"] if "to" in df.columns else ["payload"]
+    events = ordering_events(df, carried, "materialise")
     schema = StructType([StructField("run", StringType()), *chosen.columns.fields])
     return per_run_with(events, where, partial(_rows_of_run, fold=chosen), schema)
 
@@ -212,7 +213,7 @@ def _rows_of_run(run: str, table: pa.Table, cut_table: pa.Table, fold: TableFold
         messages = messages_of(run, table)
         inside = _in_order(messages, limits_of(messages, cut_table))
         try:
-            state = _folded(messages, inside, table[plain_names(1)[0]], fold)
+            state = _folded(messages, inside, table, fold)
             columns |= _columns(fold, state, schema)
         except UnusableInputError as error:
             raise UnusableInputError(f"run {run}: {error}") from error
@@ -232,7 +233,7 @@ def _columns(fold: TableFold, state: Any, schema: pa.Schema) -> dict[str, pa.Arr
         raise failed(f"the fold {name_of(fold)}", "to give rows", error) from error
 
 
-def _folded(messages: Messages, inside: Ints, payloads: pa.ChunkedArray, fold: TableFold) -> Any:
+def _folded(messages: Messages, inside: Ints, table: pa.Table, fold: TableFold) -> Any:
     """The state after these messages."""
     blocks = [inside[at : at + BLOCK] for at in range(0, len(inside), BLOCK)]
     stabilise: Stabilise | None = getattr(fold, "stabilise", None)
@@ -240,7 +241,7 @@ def _folded(messages: Messages, inside: Ints, payloads: pa.ChunkedArray, fold: T
     seqs = messages.seqs()
     state = fold.initial()
     for number, block in enumerate(blocks):
-        for operation in _operations(messages, seqs, block, payloads):
+        for operation in _operations(messages, seqs, block, table):
             try:
                 state = fold.apply(state, operation)
             except UnusableInputError:
@@ -264,16 +265,20 @@ def _behind(messages: Messages, blocks: list[Ints]) -> list[Mapping[str, int]]:
 
 
 def _operations(
-    messages: Messages, seqs: Ints, block: Ints, payloads: pa.ChunkedArray
+    messages: Messages, seqs: Ints, block: Ints, table: pa.Table
 ) -> Iterator[Operation]:
     """These messages, with their payloads as they are."""
+    payload, to = plain_names(2)
+    payloads = table[payload]
+    recipients = table[to] if to in table.column_names else None
     origins = {name: place for place, name in enumerate(messages.names)}
     pasts = messages.entries(messages.id[block]).T.tolist()
     nodes, numbers = messages.origin[block].tolist(), seqs[block].tolist()
     rows = messages.row[block].tolist()
     for node, seq, row, past in zip(nodes, numbers, rows, pasts, strict=True):
         text = payloads[row].as_py()  # one at a time: some are large
-        yield Operation(Dot(messages.names[node], seq), text, tuple(past), origins)
+        is_for_all = recipients is None or recipients[row].as_py() in (None, "[]")
+        yield Operation(Dot(messages.names[node], seq), text, tuple(past), origins, is_for_all)
 
 
 def _in_order(messages: Messages, limits: Ints) -> Ints:

@@ -21,6 +21,7 @@ from thence.crdt.register_counter import RegisterCounter
 from thence.errors import UnusableInputError
 from thence.pipeline.folding import Operation
 from thence.pipeline.folds_crdt import PastStamp, Unstable, json_text, key_text, readable
+from thence.pipeline.frames import STREAM_MARK
 from thence.trace.payload import bytes_of
 
 STORE_COLUMNS: Final = StructType(
@@ -68,6 +69,8 @@ class StoreFold:
 
     def apply(self, state: Store, operation: Operation) -> Store:
         """Carry out a batch, or what else a payload may be."""
+        if STREAM_MARK in operation.dot.node or not operation.is_for_all:
+            return state  # no replica takes it for a batch: never stable, or not for everyone
         made = batch.decode(_payload(operation))
         if isinstance(made, batch.Piece):
             made = batch.joined(state.pieces, operation.dot.node, made)

@@ -87,6 +87,22 @@ def test_a_turn_is_one_batch_and_increments_in_it_are_one():
     run(main())
 
 
+def test_what_is_done_before_a_removal_and_after_it_in_one_turn_is_not_merged():
+    async def main() -> None:
+        async with mesh("ab") as groups:
+            a, b = members = replicas(groups)
+            for value in (1, 2):
+                a.update(b"x", REGISTER, (SET, value))
+                a.update(b"y", REGISTER, (SET, value))
+                if value == 1:
+                    a.remove(b"x")
+                    a.clear()
+            await settled(members)
+            assert state(a) == state(b) == {b"x": 2, b"y": 2}
+
+    run(main())
+
+
 def test_concurrent_increments_add_up():
     async def main() -> None:
         async with mesh("abc") as groups:

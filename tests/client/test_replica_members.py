@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from typing import Any
@@ -11,9 +12,11 @@ from tests.client.meshes import QUICK, mesh, run
 from tests.client.test_replica import hooks, replicas, settled, state
 from thence import Group, Joined
 from thence.client.replica import Replica
+from thence.client.replica_stamps import TagStamp
 from thence.config import MembershipConfig
 from thence.crdt import batch
 from thence.crdt.children import REGISTER
+from thence.crdt.keyspace import CLEAR, KEYS
 from thence.crdt.register_counter import SET
 
 HASTY = MembershipConfig(elastic=True, beat_ms=20, suspect_s=0.15, evict_s=0.3, suspect_phi=0)
@@ -79,6 +82,58 @@ def test_pieces_of_one_who_is_gone_are_forgotten():
             assert first._pieces == {}
 
     run(main())
+
+
+def test_who_joins_between_two_pieces_has_the_batch():
+    async def main() -> None:
+        first, second, third = Replica(), Replica(), Replica()
+        pieces = batch.encode(5, [b"k", REGISTER, (SET, bytes(1000))], 800)
+        assert len(pieces) == 2
+        async with member("a", first), member("b", second, join="mem://a") as b:
+            await b.broadcast(pieces[0])
+            await until(lambda: "b" in first._pieces)
+            async with member("c", third, join="mem://a"):
+                await b.broadcast(pieces[1])
+                await until(lambda: first.seen()["b"] == third.seen().get("b", 0) == 2)
+                assert state(first) == state(third) == {b"k": bytes(1000)}
+
+    run(main())
+
+
+def test_who_is_not_alone_any_more_writes_with_stamps():
+    async def main() -> None:
+        first, second = Replica(), Replica()
+        async with member("a", first):
+            first.update(b"x", REGISTER, (SET, b"alone"))
+            assert first.keyspace.is_stable(b"x")
+            async with member("b", second, join="mem://a"):
+                await until(lambda: state(second) == {b"x": b"alone"} and not first.is_alone)
+                second.update(b"x", REGISTER, (SET, b"sooner"))
+                second.flush()
+                time.sleep(0.002)  # and nothing is taken meanwhile
+                first.update(b"x", REGISTER, (SET, b"later"))
+                assert not first.keyspace.is_stable(b"x")
+                await settled([first, second])
+                assert state(first) == state(second) == {b"x": b"later"}
+
+    run(main())
+
+
+def test_who_joins_while_everything_is_cleared_is_given_one_moment():
+    replica = Replica()
+    keyspace = replica.keyspace
+    stamp = TagStamp("a", 1, 0, is_own=True)
+    for number in range(50):
+        keyspace.apply(b"%d" % number, REGISTER, (SET, number), stamp)
+    keyspace.stabilise({stamp})
+    before = state(replica)
+    chunks = replica.snapshot()
+    keyspace.apply(b"", KEYS, (CLEAR,), stamp)
+    assert state(replica) == {}
+    other = Replica()
+    other.restore(chunks)
+    other.begin(lambda node, seq: None, ())
+    assert state(other) == before
 
 
 def test_what_is_done_about_an_event_is_before_what_comes_next():

@@ -252,6 +252,19 @@ def test_the_shortcut_for_one_who_is_alone_is_a_set_that_is_stable():
     assert [short.export(key) for key in (b"x", b"y")] == [long.export(key) for key in (b"x", b"y")]
 
 
+def test_the_shortcut_for_one_who_is_alone_counts_its_key_and_tells_of_it():
+    keyspace = Keyspace()
+    told: list[Any] = []
+    keyspace.apply(b"x", SET_AW, [0, 1], VectorStamp("a", 1, {}, 5))
+    before = keyspace.export(b"x")
+    keyspace.dirty = {}
+    keyspace.watch = lambda key, code, op: told.append((key, code, op, keyspace.export(key)))
+    keyspace.write(b"x", b"v")
+    assert keyspace.dirty == {b"x": None}
+    assert told == [(b"x", REGISTER, (0, b"v"), before)]
+    assert len(keyspace) == len(list(keyspace)) == 1
+
+
 class Counted(set[Any]):
     """Stable stamps, and how often somebody looked for one in them."""
 

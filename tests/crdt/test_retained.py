@@ -214,6 +214,21 @@ def test_too_many_operations_are_not_retained():
         told.undo(stamp("a", 1))
 
 
+def test_members_that_got_operations_in_different_orders_agree_on_what_an_undo_leaves():
+    add, remove, again = stamp("a", 1), stamp("a", 2, a=1), stamp("b", 1, a=1)
+    left = []
+    for order in ((add, remove, again), (add, again, remove)):
+        told = Retaining(SetAw)
+        for by in order:
+            told.effect(told.retained.object.prepare("remove" if by is remove else "add", 1), by)
+        told.retained.undo(told.stamp("a", 1))
+        left.append(told.retained.value())
+        told.stabilise({add, remove, again})
+        told.retained.redo(told.stamp("a", 1))
+        left.append(told.retained.value())
+    assert left == [{1}] * 4  # the other add is concurrent with the remove
+
+
 def test_messages_are_not_kept_for_what_is_retained():
     told = Retaining(SetAw)
     messages = []

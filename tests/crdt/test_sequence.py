@@ -341,3 +341,38 @@ def test_what_an_operation_sees_is_found_without_asking_for_all_that_is_not_stab
         sequence.effect((INSERT, 0, "t"), theirs)
     assert len(sequence.value()) == 600
     assert AskedStamp.asked < 300 * (10 + 2 * behind)
+
+
+class SoughtStamp(VectorStamp):
+    """A stamp that counts how often it is looked up."""
+
+    sought = 0
+
+    def __hash__(self) -> int:
+        SoughtStamp.sought += 1
+        return id(self)
+
+
+def test_only_what_changed_is_counted_again_when_a_replica_has_seen_more(
+    monkeypatch: pytest.MonkeyPatch,
+):
+    monkeypatch.setattr(SoughtStamp, "sought", 0)
+    sequence = Sequence()
+    for seq in range(1, 601):
+        before = dict.fromkeys("ab", seq - 1)
+        for node in "ab":  # at the end of what both have
+            sequence.effect((INSERT, 2 * (seq - 1), node), SoughtStamp(node, seq, before))
+    assert sequence.value() == "ab" * 600
+    assert SoughtStamp.sought < 600 * 200
+
+
+def test_what_is_seen_of_chunks_that_became_one_is_counted_again():
+    sequence = Sequence.load([[], ["x" * 512 * 25]], VectorStamp)  # two chunks
+    gone = VectorStamp("a", 1, {})
+    sequence.effect((DELETE, 0, 512 * 20), gone)
+    sequence.effect((DELETE, 2559, 1), VectorStamp("d", 1, {"a": 1}))
+    sequence.effect((INSERT, 2560, "b"), VectorStamp("b", 1, {"a": 1}))
+    sequence.stabilise({gone})  # one chunk
+    sequence.effect((DELETE, 10_000, 1), VectorStamp("c", 1, {"a": 1}))  # counts, changes nothing
+    sequence.effect((INSERT, 2561, "c"), VectorStamp("c", 2, {"a": 1, "b": 1}))
+    assert sequence.value() == "x" * 2559 + "bc"

@@ -128,13 +128,15 @@ class Block:
 class Chunk:
     """Some blocks in a row, never none, and how many elements users see in them."""
 
-    __slots__ = ("blocks", "settled", "shown")
+    __slots__ = ("blocks", "noted", "settled", "shown")
 
-    def __init__(self, blocks: list[Block], shown: int, settled: bool) -> None:
+    def __init__(self, blocks: list[Block], shown: int, settled: bool, noted: int) -> None:
         self.blocks: list[Block] = blocks
         self.shown: int = shown
         self.settled: bool = settled
         """Whether all of it is stable and shown: then every operation to come sees the same."""
+        self.noted: int = noted
+        """The numbers in the log of the stamps in it are not greater."""
 
 
 class View:
@@ -159,19 +161,21 @@ class View:
             self.unseen.add(stamp)
             self.waiting.setdefault(stamp.node, []).append(stamp)
 
-    def look(self, stamp: Stamp) -> None:
+    def look(self, stamp: Stamp, log: dict[Stamp, int], chunks: list[Chunk]) -> None:
         """The next operation of the replica: what does it see by now?"""
-        changed = False
+        oldest = -1
         for waiting in self.waiting.values():
             seen = 0
             while seen < len(waiting) and stamp.sees(waiting[seen]):
                 self.unseen.remove(waiting[seen])
                 seen += 1
             if seen:
+                number = log[waiting[0]]
+                if oldest < 0 or number < oldest:
+                    oldest = number
                 del waiting[:seen]
-                changed = True
-        if changed:
-            self.forget_counts()
+        if oldest >= 0 and self.unseen:
+            self.forget_counts_since(oldest, chunks)
 
     def settle(self, stable: list[Stamp]) -> None:
         """Everything to come sees these."""
@@ -179,6 +183,14 @@ class View:
         for node, waiting in self.waiting.items():
             self.waiting[node] = [stamp for stamp in waiting if stamp in self.unseen]
         self.forget_counts()
+
+    def forget_counts_since(self, oldest: int, chunks: list[Chunk]) -> None:
+        """It sees stamps that it did not see, none of a lower number."""
+        for at, chunk in enumerate(chunks):
+            if chunk.noted >= oldest:
+                self.counts.pop(chunk, None)
+                if at < self.at:
+                    self.at = self.before = 0
 
     def forget_counts(self) -> None:
         self.counts.clear()

@@ -37,6 +37,7 @@ class BlockList:
         "length",
         "listed",
         "log",
+        "noted",
         "numbers",
         "tip",
         "views",
@@ -56,8 +57,10 @@ class BlockList:
         """The place of the chunk that was used last; its neighbours are likely to be next."""
         self.before: int = 0
         """Elements that users see before that chunk."""
-        self.log: dict[Stamp, None] = {}
-        """The stamps that are not stable, those of each replica in their order."""
+        self.log: dict[Stamp, int] = {}
+        """The stamps that are not stable, those of each replica in their order, numbered."""
+        self.noted: int = 0
+        """How many ever were: the number of the next one."""
         self.chains: dict[str, list[Stamp]] = {}
         """The same by replica.  Whoever sees one of a replica sees those before it, so that what an
         operation sees is found from their ends."""
@@ -88,7 +91,7 @@ class BlockList:
                 for stored in chain[seen:]:
                     view.hide(stored)
         else:
-            view.look(stamp)
+            view.look(stamp, self.log, self.chunks)
         if not view.unseen:
             self.views.pop(stamp.node, None)
             self.tip = stamp
@@ -101,7 +104,8 @@ class BlockList:
         """Something here has this stamp now."""
         if stamp in self.log:
             return
-        self.log[stamp] = None
+        self.log[stamp] = self.noted
+        self.noted += 1
         chain = self.chains.get(stamp.node)
         if chain is None:
             self.chains[stamp.node] = [stamp]
@@ -223,7 +227,7 @@ class BlockList:
         head = self.numbers
         self.numbers = head + size + NUMBERS_SPAN - size % NUMBERS_SPAN
         if not self.chunks:
-            self.chunks.append(Chunk([], 0, False))
+            self.chunks.append(Chunk([], 0, False, self.noted))
         blocks = self.chunks[at].blocks
         if size <= BLOCK_ELEMENTS_MAX:
             own = content if isinstance(content, str) else content[:]
@@ -245,6 +249,7 @@ class BlockList:
         chunk = self.chunks[at]
         chunk.shown += size
         chunk.settled = False
+        chunk.noted = self.noted
         self.length += size
         if not isinstance(content, str):
             self.listed += size
@@ -258,6 +263,7 @@ class BlockList:
         lost = block.mark(stamp)
         chunk.shown -= lost
         chunk.settled = False
+        chunk.noted = self.noted
         self.length -= lost
 
     def fuse(self, blocks: list[Block], place: int) -> int:
@@ -341,7 +347,7 @@ class BlockList:
             shown = 0
             for block in part:
                 shown += block.shown
-            new.append(Chunk(part, shown, chunk.settled))
+            new.append(Chunk(part, shown, chunk.settled, chunk.noted))
         self.chunks[at : at + 1] = new
         if at < self.at:
             self.at += len(new) - 1

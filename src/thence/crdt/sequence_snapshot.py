@@ -132,7 +132,7 @@ def load(exported: Any, stamp_of: StampOf) -> BlockList:
         part = loaded[start : start + CHUNK_BLOCKS_MAX // 2]
         shown = sum(block.shown for block in part)
         settled = all(block.insert is None and block.shown for block in part)
-        blocks.chunks.append(Chunk(part, shown, settled))
+        blocks.chunks.append(Chunk(part, shown, settled, blocks.noted))
         blocks.length += shown
     blocks.listed = sum(block.shown for block in loaded if isinstance(block.content, list))
     return blocks

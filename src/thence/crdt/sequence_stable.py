@@ -102,6 +102,7 @@ def compact(blocks: BlockList) -> None:
             last.blocks.extend(chunk.blocks)
             last.shown += chunk.shown
             last.settled = last.settled and chunk.settled
+            last.noted = max(last.noted, chunk.noted)
         else:
             kept.append(chunk)
     blocks.chunks = kept

@@ -243,11 +243,13 @@ def test_a_transaction_is_whole_whatever_its_commands_make_of_their_arguments(
             there = nodes.stores["b"].database
             seen: set[int] = set()
             await nodes.clients["a"].rpush("list", *["x" * 1000] * 3)
+            await nodes.clients["a"].rpush("large", *["x" * 1000] * 12)
             await nodes.clients["a"].set("text", "x" * 1000)
             await nodes.synced()
             nodes.stores["b"].replica.each_turn(lambda: seen.add(there.size()))
             for commands, kept in (
                 ([("copy", "list", f"copy{number}") for number in range(9)], 5),
+                ([("copy", "large", f"large{number}") for number in range(9)], 1),
                 ([("setrange", f"text{number}", 999, "x") for number in range(30)], 15),
             ):
                 seen.clear()

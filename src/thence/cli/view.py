@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 import webbrowser
+from threading import Thread
 from typing import Annotated
 
 from cyclopts import Parameter
@@ -64,8 +65,8 @@ def command(
 
             def begun() -> None:
                 print(f"view: {address}  (Ctrl-C ends it)", flush=True)
-                if not no_open:
-                    webbrowser.open(address)
+                if not no_open:  # some browsers are waited for, and the page must be answered
+                    Thread(target=webbrowser.open, args=(address,), daemon=True).start()
 
             serve(viewer, listener, begun)
     finally:

@@ -8,7 +8,6 @@ import socket
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from types import FrameType
 from typing import Any, Final
 
 import uvicorn
@@ -30,9 +29,11 @@ class _Server(uvicorn.Server):
         super().__init__(config)
         self._viewer = viewer
 
-    def handle_exit(self, sig: int, frame: FrameType | None) -> None:
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        # Here, and not where the signal is handled: a second one would wait there for a lock that
+        # the first one holds.
         self._viewer.closing.set()
-        super().handle_exit(sig, frame)
+        await super().shutdown(sockets)
 
     @contextmanager
     def capture_signals(self) -> Iterator[None]:
@@ -56,6 +57,7 @@ def listen(port: int) -> socket.socket:
     found.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
         found.bind((HOST, port))
+        found.listen()  # two may be bound to one port, only one listens
     except OSError as error:
         found.close()
         raise UnusableInputError(
@@ -73,7 +75,6 @@ def serve(viewer: Viewer, listener: socket.socket, begun: Callable[[], Any]) -> 
     server = _Server(config, viewer)
 
     async def run() -> None:
-        listener.listen()
         begun()
         await server.serve(sockets=[listener])
 

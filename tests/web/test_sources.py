@@ -12,7 +12,11 @@ import pytest
 
 from tests.trace.faults import info, records
 from tests.web.traces import renamed_run, write
+from thence.crdt import batch
+from thence.crdt.keyspace import CLEAR, KEYS
+from thence.crdt.registry import CRDTS
 from thence.errors import UnusableInputError
+from thence.trace.payload import payload_of
 from thence.trace.record import record_to_json
 from thence.web.execution import Execution
 from thence.web.runs import Viewer
@@ -73,6 +77,27 @@ def test_the_whole_of_a_long_payload_is_searched(tmp_path: Path):
     texts = Texts(Execution(read.columns, read.info), source.records)
     assert texts.search("NEEDLE")["count"] == 1
     assert len(texts.of(0)["payload"]) < 5000
+
+
+def test_batches_are_searched_and_shown_as_their_operations(tmp_path: Path):
+    cart = CRDTS["set_aw"]()
+    items = [b"cart", cart.CODE, cart.prepare("add", b"oat milk"), b"cart", KEYS, (CLEAR,)]
+    (whole,) = batch.encode(0, items, 1 << 20)
+    pieces = batch.encode(0, [*items[:2], cart.prepare("add", b"x" * 99 + b"rice")], 100)
+    sends = records(a="send a:1; send a:2 < a:1; send a:3 < a:2; send a:4 < a:3")
+    given = [payload_of(data) for data in (whole, *pieces)] + [{"base64": "/w=="}]
+    made = [msgspec.structs.replace(r, payload=p) for r, p in zip(sends, given, strict=True)]
+    write(tmp_path, made, info("a", complete=False))
+    (source,) = find_sources(str(tmp_path), tmp_path)
+    read = source.read()
+    assert read.columns is not None
+    texts = Texts(Execution(read.columns, read.info), source.records)
+    (hit,) = texts.search("Oat Milk")["hits"]
+    assert hit["text"] == "cart: set_aw add oat milk\ncart: keyspace clear"
+    assert texts.of(0)["payload"] == hit["text"]
+    assert [hit["pos"] for hit in texts.search("rice")["hits"]] == [2]
+    assert texts.of(2)["payload"].startswith("piece 2 of 2 of a batch: ")
+    assert texts.of(3)["payload"] == '{"base64":"/w=="}'
 
 
 def test_a_folder_of_runs_is_all_of_them(tmp_path: Path):

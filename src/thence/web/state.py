@@ -17,9 +17,8 @@ from thence.crdt import batch
 from thence.crdt.children import class_of
 from thence.crdt.keyspace import Keyspace
 from thence.trace.columns import Ints
-from thence.trace.payload import bytes_of
 from thence.web.execution import Execution
-from thence.web.texts import shown
+from thence.web.texts import batch_in, readable, shown
 
 KEYS_MAX: Final = 500
 LATEST_MAX: Final = 5
@@ -107,11 +106,7 @@ def _batch_of(
 ) -> batch.Batch | str | None:
     """The batch that is whole with this payload; "" for a part of one or nothing to do; None for
     what is no batch at all."""
-    try:
-        data = bytes_of(payload)
-    except ValueError:
-        return None
-    made = batch.decode(data)
+    made = batch_in(payload)
     if isinstance(made, batch.Piece):
         origin = execution.numbering.names[execution.numbering.origin(dot)]
         return batch.joined(pieces, origin, made)
@@ -135,29 +130,16 @@ def _key_and_value(payload: Any) -> tuple[str, Any]:
 
 def _objects(keyspace: Keyspace, operations: Mapping[Any, int]) -> list[dict[str, Any]]:
     found = []
-    for key in sorted(keyspace, key=_text)[:KEYS_MAX]:
+    for key in sorted(keyspace, key=readable)[:KEYS_MAX]:
         for code in keyspace.codes(key):
             child = keyspace.child(key, code)
             if child is not None and not child.is_empty:
                 found.append(
                     {
-                        "key": _text(key),
+                        "key": readable(key),
                         "type": class_of(code).NAME,
                         "operations": operations.get(key, 0),
-                        "value": _text(child.value()),
+                        "value": readable(child.value()),
                     }
                 )
     return found
-
-
-def _text(value: Any) -> str:
-    """A value of a data type for people: bytes as the text they are, sets in order."""
-    if isinstance(value, bytes):
-        return value.decode(errors="backslashreplace")
-    if isinstance(value, set | frozenset):
-        return "{" + ", ".join(sorted(_text(each) for each in value)) + "}"
-    if isinstance(value, dict):
-        return "{" + ", ".join(f"{_text(k)}: {_text(v)}" for k, v in value.items()) + "}"
-    if isinstance(value, list | tuple):
-        return "[" + ", ".join(_text(each) for each in value) + "]"
-    return str(value)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from threading import Lock
 from typing import Any, Final
 
@@ -10,13 +10,19 @@ import msgspec
 import numpy as np
 
 from thence.causal.dot import Dot
+from thence.crdt import batch
+from thence.crdt.children import class_of
+from thence.crdt.keyspace import CLEAR, KEYS, PUBLISH, REMOVE
 from thence.trace.columns import Mask
+from thence.trace.payload import bytes_of
 from thence.trace.record import Record, record_to_json
 from thence.web.execution import KIND_CODES, KIND_NAMES, Execution
 
 HITS_MAX: Final = 200
 TEXT_CHARS_MAX: Final = 4000
 """So much of a payload is shown."""
+KEYS_OPS: Final = {REMOVE: "remove", CLEAR: "clear", PUBLISH: "publish"}
+"""What operations on the keyspace itself are called."""
 
 
 class Texts:
@@ -68,7 +74,7 @@ class Texts:
         dot = self._execution.columns.dot(row)
         if payload is None and dot is not None:
             payload = self.payload_of(dot)
-        return {"payload": shown(payload), "extra": {k: shown(v) for k, v in extra.items()}}
+        return {"payload": shown(said(payload)), "extra": {k: shown(v) for k, v in extra.items()}}
 
     def payloads(self) -> dict[int, Any]:
         """By row: the payloads there are."""
@@ -116,7 +122,7 @@ class Texts:
         return self._in_order(
             row
             for row, (payload, extra) in texts.items()
-            if words in text_of(payload).casefold() or words in text_of(extra).casefold()
+            if words in text_of(said(payload)).casefold() or words in text_of(extra).casefold()
         )
 
     def _in_order(self, rows: Iterable[int]) -> list[int]:
@@ -125,13 +131,56 @@ class Texts:
 
     def _line(self, row: int) -> str:
         texts = self._texts or {}
-        return shown(texts[row][0])[:120] if row in texts else ""
+        return shown(said(texts[row][0]))[:120] if row in texts else ""
 
     def lines(self, chosen: Mask) -> Iterator[bytes]:
         """The chosen records as JSON Lines, log by log as they were read."""
         for row, record in self._rows():
             if chosen[row]:
                 yield record_to_json(record) + b"\n"
+
+
+def batch_in(payload: Any) -> batch.Batch | batch.Piece | str | None:
+    """What a payload says as a batch of operations on data types; a text when it is none."""
+    try:
+        return batch.decode(bytes_of(payload))
+    except ValueError as error:
+        return str(error)
+
+
+def said(payload: Any) -> Any:
+    """A payload as people read and search it: a batch as its operations, anything else as it is."""
+    if payload is None or isinstance(payload, str):  # no batch is text
+        return payload
+    made = batch_in(payload)
+    if isinstance(made, batch.Piece):
+        return f"piece {made.number + 1} of {made.last + 1} of a batch: {readable(made.data)}"
+    if not isinstance(made, batch.Batch):
+        return payload
+    triples = (made.items[at : at + 3] for at in range(0, len(made.items), 3))
+    return "\n".join(_operation(key, code, op) for key, code, op in triples)
+
+
+def _operation(key: Any, code: int, op: Sequence[Any]) -> str:
+    """``cart: set_aw add milk``."""
+    kind, names = "keyspace", KEYS_OPS
+    if code != KEYS:
+        kind, names = class_of(code).NAME, dict(enumerate(class_of(code).OPS))
+    words = [kind, names.get(op[0], str(op[0])), *map(readable, op[1:])]
+    return f"{readable(key)}: {' '.join(words)}"
+
+
+def readable(value: Any) -> str:
+    """A value of a data type for people: bytes as the text they are, sets in order."""
+    if isinstance(value, bytes):
+        return value.decode(errors="backslashreplace")
+    if isinstance(value, set | frozenset):
+        return "{" + ", ".join(sorted(readable(each) for each in value)) + "}"
+    if isinstance(value, dict):
+        return "{" + ", ".join(f"{readable(k)}: {readable(v)}" for k, v in value.items()) + "}"
+    if isinstance(value, list | tuple):
+        return "[" + ", ".join(readable(each) for each in value) + "]"
+    return str(value)
 
 
 def text_of(value: Any) -> str:

@@ -59,6 +59,7 @@ def test_what_cannot_be_viewed_is_said_in_a_sentence(
     text.write_text("buy milk\n")
     assert "is not a trace" in refused(capsys, str(text))
     assert "--live follows a folder" in refused(capsys, str(text.with_suffix(".jsonl")), "--live")
+    assert "--live follows a folder" in refused(capsys, str(text), "--live")
     assert "goes with --parser" in refused(capsys, str(text), "--delimiter", "x")
 
 

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from tests.trace.faults import info, records
-from tests.web.traces import served, until, write
+from tests.web.traces import renamed_run, served, until, write
 from thence.causal.dot import Dot
 from thence.trace.record import record_to_json
 from thence.trace.resumable import ResumableLog
@@ -137,8 +137,14 @@ def test_a_folder_that_is_still_empty_waits(visit: Visit, tmp_path: Path):
     with served(tmp_path, live=True) as (address, _):
         page = visit(address)
         assert "No records yet" in page.inner_text(".message")
-        write(tmp_path, records(a="send a:1"), info("a", complete=False))
+        write(tmp_path / "one", records(a="send a:1"), info("a", complete=False))
         until(page, "thence.active.window?.marks.x.length === 1")
+        # And the runs that come later are to be chosen from.
+        about = info("a", run="two", complete=False)
+        write(tmp_path / "two", renamed_run(records(a="send a:1; end"), "two"), about)
+        until(page, "document.querySelectorAll('#run option').length === 2")
+        page.select_option("#run", label="two")
+        until(page, "thence.active.window?.marks.x.length === 2")
 
 
 def test_a_run_that_grows_while_it_is_checked_is_checked_once_more(

@@ -33,8 +33,8 @@ def test_what_waits_is_not_shown_before_it_arrived(visit: Visit, slow: str):
       const surface = {measure: () => 9, ...Object.fromEntries(["fill", "clip", "lines", "boxes",
         "polyline", "triangles", "marks", "ring", "text"].map(name => [name, () => 0]))};
       surface.clip = (x, y, w, h, draw) => draw();
-      surface.fill = (x, y, w, h, colour) => {
-        if (colour === pane.scene().colours.hold) seen.push(x + w);
+      surface.lines = (flat, colour, width) => {
+        if (colour === pane.scene().colours.hold) seen.push(flat[2]);
       };
       return import('./static/draw.js').then(({draw}) => {
         draw(surface, pane.geometry, pane.scene());

@@ -93,7 +93,13 @@ def _cut(execution: Execution, request: Request) -> Ints:
 
 
 def answer_runs(viewer: Viewer, request: Request) -> Any:
-    return {"runs": viewer.listing(), "live": viewer.live, "firsts": viewer.firsts}
+    return {
+        "start": viewer.start,
+        "listed": viewer.listed,
+        "runs": viewer.listing(),
+        "live": viewer.live,
+        "firsts": viewer.firsts,
+    }
 
 
 def _summary(viewer: Viewer, request: Request) -> Any:

@@ -11,7 +11,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Iterator
 from importlib.resources import files
-from typing import Final
+from typing import Any, Final
 
 import msgspec
 import numpy as np
@@ -147,7 +147,8 @@ class _Export:
 
 
 class _News:
-    """Server-sent events: which runs are in memory, in which reading, and whether checked."""
+    """Server-sent events: which process answers, whether there are other runs to choose from, and
+    of the runs in memory which reading it is, and whether it was checked."""
 
     def __init__(self, viewer: Viewer) -> None:
         self._viewer = viewer
@@ -159,18 +160,20 @@ class _News:
     async def _events(self) -> AsyncIterator[bytes]:
         last, silent = None, 0.0
         while not self._viewer.closing.is_set():
-            states = self._viewer.states()
-            if states != last:
-                last, silent = states, 0.0
-                data = msgspec.json.encode(
-                    [
-                        {"run": number, "version": version, "checked": checked}
-                        for number, (version, checked) in states.items()
-                    ]
-                )
+            news = self._news()
+            if news != last:
+                last, silent = news, 0.0
+                data = msgspec.json.encode(news)
                 yield b"data: " + data + b"\n\n"
             elif silent >= ALIVE_S:
                 silent = 0.0
                 yield b": still here\n\n"
             await asyncio.sleep(NEWS_S)
             silent += NEWS_S
+
+    def _news(self) -> dict[str, Any]:
+        runs = [
+            {"run": number, "version": version, "checked": checked}
+            for number, (version, checked) in self._viewer.states().items()
+        ]
+        return {"start": self._viewer.start, "listed": self._viewer.listed, "runs": runs}

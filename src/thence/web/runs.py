@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import secrets
 import shutil
 import tempfile
 import time
@@ -13,9 +14,10 @@ from threading import Event, Lock, Thread
 from typing import Any, Final
 
 from thence.errors import ThenceError, UnusableInputError
+from thence.trace.files import is_below
 from thence.web.axes import AXES
 from thence.web.execution import Execution
-from thence.web.sources import Source, find_sources
+from thence.web.sources import Source, find_sources, runs_mark
 from thence.web.texts import Texts
 from thence.web.windows import Ask, Windows
 
@@ -62,6 +64,15 @@ class Loaded:
                 self.error = str(error)
 
 
+class _Path:
+    """What was asked for, and the runs that were found there."""
+
+    def __init__(self, path: str) -> None:
+        self.path = path
+        self.sources: list[Source] = []
+        self.mark: object = None
+
+
 class Viewer:
     """All runs of a page.  Methods may be called from several threads."""
 
@@ -71,13 +82,17 @@ class Viewer:
         self.live = live
         self._work = tempfile.TemporaryDirectory(prefix="thence-view-", ignore_cleanup_errors=True)
         work = Path(self._work.name)
+        self.start = secrets.token_hex(4)
+        """Says which process answers: another one at the same port may have other runs."""
         self.sources: list[Source] = []
         self.firsts: list[int] = []
         """By path: the number of its first run."""
+        self._paths = [_Path(path) for path in paths]
         try:
-            for path in paths:
+            for each in self._paths:
                 self.firsts.append(len(self.sources))
-                self.sources += find_sources(path, work, live, settings)
+                each.sources = find_sources(each.path, work, live, settings)
+                self.sources += each.sources
         except BaseException:
             self._work.cleanup()
             raise
@@ -85,6 +100,8 @@ class Viewer:
         self._locks = [Lock() for _ in self.sources]
         self._lock = Lock()
         self._version = 0
+        self.listed = 0
+        """Changes when the runs do that there are to choose from."""
         self.closing = Event()
         self._threads: list[Thread] = []
         self._checking: set[int] = set()
@@ -158,7 +175,7 @@ class Viewer:
         """The runs by number."""
         return [
             {"number": number, "title": source.title, "path": source.path}
-            for number, source in enumerate(self.sources)
+            for number, source in enumerate(list(self.sources))
         ]
 
     def states(self) -> dict[int, tuple[int, bool]]:
@@ -180,6 +197,14 @@ class Viewer:
 
     def _follow(self) -> None:
         while not self.closing.wait(LOOK_S):
+            for each in self._paths:
+                began = time.monotonic()
+                try:
+                    self._look(each)
+                except (ThenceError, OSError):
+                    continue
+                if self.closing.wait(REST * (time.monotonic() - began)):
+                    return
             with self._lock:
                 loaded = list(self._loaded.items())
             for number, found in loaded:
@@ -193,3 +218,31 @@ class Viewer:
                     continue  # half of something, or gone; it is looked at again
                 if self.closing.wait(REST * (time.monotonic() - began)):
                     return
+
+    def _look(self, each: _Path) -> None:
+        """Take in the runs of a folder that were not there before."""
+        mark = runs_mark(each.path)
+        if mark == each.mark:
+            return
+        for source in find_sources(each.path, Path(self._work.name), live=True):
+            known = any(
+                source.run == other.run
+                and (source.path == other.path or is_below(source.path, other.path))
+                for other in each.sources
+            )
+            if source.run is not None and not known:
+                self._take(each, source)
+        each.mark = mark
+
+    def _take(self, each: _Path, source: Source) -> None:
+        """One more run; the first one of a folder that had none is what its page waits for."""
+        empty = next((known for known in each.sources if known.run is None), None)
+        if empty is not None:
+            with self._locks[self.sources.index(empty)]:
+                empty.title, empty.path, empty.run = source.title, source.path, source.run
+        else:
+            each.sources.append(source)
+            with self._lock:
+                self._locks.append(Lock())
+                self.sources.append(source)
+        self.listed += 1

@@ -249,12 +249,12 @@ def find_sources(
     ``work``: a folder for what has to be translated first.  ``settings``: of the importer of
     ShiViz logs.
     """
+    if live and kind_of(path) != "folder":
+        raise UnusableInputError(f"--live follows a folder, and {path} is none")
     if kind_of(path) == "file" and not is_segment(name_of(path)):
         return _foreign(path, work, settings)
     if settings:
         raise UnusableInputError(f"{path} is a trace: --parser is for logs of others")
-    if live and kind_of(path) != "folder":
-        raise UnusableInputError(f"--live follows a folder, and {path} is none")
     try:
         places = find_places([path], Quarantine())
     except UnusableInputError:
@@ -273,6 +273,16 @@ def find_sources(
     if not sources:
         raise UnusableInputError(f"{path}: no trace records; was the run stopped at once?")
     return sources
+
+
+def runs_mark(path: str) -> object:
+    """Changes when there may be another run below a live folder; None while there is nothing."""
+    try:
+        places = find_places([path], Quarantine())
+    except UnusableInputError:
+        return None
+    return [(place.path, place.info.run) if place.info is not None else (place.path, place.files)
+            for place in places]  # fmt: skip
 
 
 def _unnamed(group: Sequence[Place], live: bool) -> list[Source]:

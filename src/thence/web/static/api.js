@@ -14,20 +14,25 @@ export function address(name, params = {}) {
 }
 
 export async function ask(name, params = {}) {
-  const response = await fetch(address(name, params));
+  const response = await fetch(address(name, params)).catch(() => {
+    throw new Error("The server does not answer.");
+  });
   const answer = await response.json();
   if (!response.ok) throw new Error(answer.error || `the server answers ${response.status}`);
   return answer;
 }
 
 // Only while the page is looked at: a browser has six connections to a server for all its tabs. What
-// was missed meanwhile is told first.
-export function news(callback) {
+// was missed meanwhile is told first. heard: whether the server is there; the browser asks again by
+// itself until it is.
+export function news(callback, heard) {
   let source = null;
   const listen = () => {
     if (document.hidden) source?.close();
     else if (!source || source.readyState === EventSource.CLOSED) {
       source = new EventSource("api/news");
+      source.onopen = () => heard(true);
+      source.onerror = () => heard(false);
       source.onmessage = (event) => callback(JSON.parse(event.data));
     }
   };

@@ -5,6 +5,8 @@ import { KINDS, RELATION, kindColour, relationColour } from "./palette.js";
 const PRIORITY = ["sample", "ready", "receive", "other", "end", "stable", "phantom", "deliver", "send",
   "snapshot", "restart", "join", "leave", "evict"];
 const TRACKS = 6;
+const ARROWS_FULL = 300;  // of one colour; of more each is paler, so that what is below stays in sight
+const PALEST = 0.08;
 
 export function draw(surface, geometry, scene) {
   const { colours } = scene;
@@ -122,7 +124,7 @@ function holds(surface, g, { window, colours, selected, labels, cursor }) {
     if (cursor !== null && found.x1[i] > cursor) continue;
     const box = holdBox(g, found, tracks, i, cursor);
     const mine = selected && selected.lane === found.lane[i] && selected.pos === found.pos[i];
-    surface.fill(...box, colours.hold, mine ? 1 : 0.6);
+    waits(surface, g, box, colours.hold, mine);
     if (!found.ended[i] && (cursor === null || found.x2[i] <= cursor)) {
       const tip = g.down ? [box[0], box[1] + box[3]] : [box[0] + box[2], box[1] + box[3] / 2];
       surface.text(tip[0], tip[1], " … never", colours.holdText);
@@ -139,16 +141,22 @@ function holds(surface, g, { window, colours, selected, labels, cursor }) {
   }
 }
 
+// A bar with gaps, as what waits has a colour like what comes after; the one that is selected is solid.
+function waits(surface, g, [x, y, w, h], colour, solid) {
+  const line = g.down ? [x + w / 2, y, x + w / 2, y + h] : [x, y + h / 2, x + w, y + h / 2];
+  surface.lines(line, colour, g.down ? w : h, 1, solid ? [] : [5, 2]);
+}
+
 function arrowStyle(scene, tail, head, kind) {
   const { colours } = scene;
   if (scene.related) {
     const { past, self, future } = RELATION;
     const before = (r) => r === past || r === self;
-    if (before(tail) && before(head)) return [colours.past, 0.9, 1];
-    if ((tail === future || tail === self) && head === future) return [colours.future, 0.9, 1];
-    return [colours.concurrent, 0.4, 1];
+    if (before(tail) && before(head)) return [colours.past, 1, 1.4];
+    if ((tail === future || tail === self) && head === future) return [colours.future, 1, 1.4];
+    return [colours.concurrent, 1, 1];
   }
-  return kind === 1 ? [colours.phantom, 0.5, 1] : [colours.arrow, 0.75, 1];
+  return [kind === 1 ? colours.phantom : colours.arrow, 1, 1];
 }
 
 function arrows(surface, g, scene) {
@@ -178,8 +186,9 @@ function arrows(surface, g, scene) {
     if (heads && !late) tip(group.tips, x1, y1, x2, y2, g.size);
   }
   for (const { colour, alpha, width, late, kind, flat, tips } of groups.values()) {
-    surface.lines(flat, colour, width, alpha, late ? [5, 4] : kind === 1 ? [2, 3] : []);
-    surface.triangles(tips, colour, alpha);
+    const pale = alpha * Math.max(PALEST, Math.min(1, ARROWS_FULL / (flat.length / 4)));
+    surface.lines(flat, colour, width, pale, late ? [5, 4] : kind === 1 ? [2, 3] : []);
+    surface.triangles(tips, colour, pale);
   }
 }
 
@@ -221,11 +230,12 @@ function marks(surface, g, scene) {
     (a.relation === 4 ? 0 : 1) - (b.relation === 4 ? 0 : 1) || PRIORITY.indexOf(a.kind) - PRIORITY.indexOf(b.kind));
   for (const { kind, relation, flat } of order) {
     const colour = relation ? relationColour(colours, relation) : kindColour(colours, kind);
-    surface.marks(kind, flat, g.size, colour, colours.back, relation === 4 ? 0.75 : 1);
+    surface.marks(kind, flat, g.size, colour, colours.back);
   }
   for (let i = 0; i < spots.length; i += 2) {
     surface.ring(spots[i], spots[i + 1], g.ring, colours.bad, 2.2);
-    surface.text(spots[i] + g.size + 5, spots[i + 1] - g.size - 3, "!", colours.bad, "left", true);
+    const above = Math.max(g.top + 7, spots[i + 1] - g.size - 3);
+    surface.text(spots[i] + g.size + 5, above, "!", colours.bad, "left", true);
   }
   names(surface, g, scene);
 }
@@ -283,12 +293,12 @@ function frontier(surface, g, { frontier: { places, by }, colours, window }) {
   const known = places.filter(({ lane }) => g.place.has(lane)).map((place) => ({ ...place, x: place.x ?? low }));
   known.sort((a, b) => g.place.get(a.lane) - g.place.get(b.lane));
   if (!known.length) return;
-  const flat = known.flatMap(({ x, lane }) => g.xy(x, lane));
-  surface.polyline(flat, colours.frontier, 2.5, 0.9, [8, 4]);
-  const first = g.xy(known[0].x, known[0].lane);
+  const points = known.map(({ x, lane }) => g.xy(x, lane));
+  surface.polyline(across(g, points), colours.frontier, 2.5, 0.9, [8, 4]);
+  const [first] = points;
   const gone = known.every(({ x }) => x < g.from);
   const words = `${gone ? "◂ " : ""}stable ${by ? `at ${by}` : "everywhere"}`;
-  const width = surface.measure(words);
+  const width = surface.measure(words, true);
   const left = Math.min(Math.max(first[0] + 8, g.left + 4), g.width - width - 6);
   const y = g.down ? Math.max(first[1] + 12, g.top + 10) : g.top + 9;
   surface.fill(left - 3, y - 9, width + 6, 18, colours.back, 0.85);
@@ -302,13 +312,21 @@ export function cutPoint(g, place, scene) {
   return g.xy(u, place.lane);
 }
 
+// A line from lane to lane; of one lane it crosses that.
+function across(g, points) {
+  if (points.length !== 1) return points.flat();
+  const [[x, y]] = points;
+  const half = g.gap / 2;
+  return g.down ? [x - half, y, x + half, y] : [x, y - half, x, y + half];
+}
+
 function cut(surface, g, scene) {
   const { colours } = scene;
   const shown = scene.cut.cut.filter(({ lane }) => g.place.has(lane));
   shown.sort((a, b) => g.place.get(a.lane) - g.place.get(b.lane));
   const colour = scene.cut.consistent ? colours.cut : colours.bad;
   const points = shown.map((place) => cutPoint(g, place, scene));
-  surface.polyline(points.flat(), colour, 2, 1, scene.cut.consistent ? [] : [6, 4]);
+  surface.polyline(across(g, points), colour, 2, 1, scene.cut.consistent ? [] : [6, 4]);
   for (const [x, y] of points) {
     surface.fill(x - 5, y - 5, 10, 10, colours.back);
     surface.lines([x - 5, y - 5, x + 5, y - 5, x + 5, y - 5, x + 5, y + 5, x + 5, y + 5, x - 5, y + 5,
@@ -323,8 +341,8 @@ function gutters(surface, g, { window, colours, names: nodes, focusLane }) {
   surface.clip(g.down ? g.left : 0, g.down ? 0 : g.top, g.width, g.height, () => {
     for (const lane of g.lanes) {
       const l = g.across(lane);
-      const words = shorten(surface, nodes[lane], room);
       const bold = lane === focusLane;
+      const words = shorten(surface, nodes[lane], room, bold);
       if (g.down) surface.text(l, g.top / 2, words, colours.ink, "center", bold);
       else surface.text(g.left - 8, l, words, colours.ink, "right", bold);
     }
@@ -342,9 +360,9 @@ function gutters(surface, g, { window, colours, names: nodes, focusLane }) {
   }
 }
 
-function shorten(surface, words, room) {
-  if (surface.measure(words) <= room) return words;
+function shorten(surface, words, room, bold) {
+  if (surface.measure(words, bold) <= room) return words;
   let kept = words;
-  while (kept.length > 1 && surface.measure(`${kept}…`) > room) kept = kept.slice(0, -1);
+  while (kept.length > 1 && surface.measure(`${kept}…`, bold) > room) kept = kept.slice(0, -1);
   return `${kept}…`;
 }

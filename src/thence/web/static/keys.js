@@ -28,14 +28,14 @@ function arrow(along, across) {
     const [by_, lanes] = down ? [across, along] : [along, across];
     if (pane.selected && !event.shiftKey) return page.stepTo(lanes ? { lanes } : { by: by_ });
     if (by_) return pane.pan(by_ * STEP);
-    pane.view.scroll = Math.max(0, Math.min(pane.geometry.over, pane.view.scroll + lanes * 40));
-    return pane.redraw();
+    return pane.shift(lanes * 40);
   };
 }
 
 function first(page) {
   const pane = page.active;
-  if (pane.selected || document.activeElement !== pane.canvas || !pane.window?.marks) return null;
+  if (pane.selected || document.activeElement !== pane.canvas || !pane.window) return null;
+  if (pane.window.density) return page.notice("So much is in view that single records are not drawn: zoom in first (+).", "hint");
   const found = pane.window.marks;
   const at = found.x.findIndex((x) => x >= pane.view.from);
   return at < 0 ? null : page.select(pane, pane.mark(at), true);

@@ -4,10 +4,12 @@ import { ask, news } from "./api.js";
 import { checkNodes, filters, legend, menus, offer } from "./bar.js";
 import { by, count, el, fill } from "./dom.js";
 import { keys } from "./keys.js";
-import { Pane } from "./pane.js";
-import { nextTheme, onScheme, setTheme, theme } from "./palette.js";
-import { label, Panel, TABS } from "./panel.js";
+import { read, remember, restore } from "./link.js";
+import { label, Pane, pick } from "./pane.js";
+import { nextTheme, onScheme } from "./palette.js";
+import { Panel, TABS } from "./panel.js";
 import { Player } from "./play.js";
+import { notice, passing, say, tip } from "./words.js";
 
 class Page {
   constructor() {
@@ -19,103 +21,28 @@ class Page {
     this.player = new Player(this);
   }
 
-  // ---- the link -----------------------------------------------------------------------------------
-
-  read() {
-    const given = new URLSearchParams(location.hash.slice(1));
-    const { state } = this;
-    for (const name of ["axis", "dir", "tab", "q"]) if (given.has(name)) state[name] = given.get(name);
-    if (!["order", "time", "graph"].includes(state.axis)) state.axis = "order";
-    if (!(state.tab in TABS)) state.tab = "details";
-    for (const name of ["fold", "frontier"]) state[name] = given.get(name) === "1";
-    for (const name of ["run", "with"]) if (given.has(name)) state[name] = Math.max(0, Math.trunc(Number(given.get(name))) || 0);
-    if (given.has("hide")) state.hide = given.getAll("hide").filter(Boolean);
-    state.nodes = given.getAll("node");
-    if (given.has("theme")) setTheme(given.get("theme"));
-    this.panel.words = state.q;
-    this.wanted = given;
-  }
-
-  remember() {
-    const { state } = this;
-    const made = new URLSearchParams();
-    const put = (name, value) => { if (value || value === 0) made.append(name, value === true ? "1" : value); };
-    if (state.run) put("run", state.run);
-    if (state.with !== null) put("with", state.with);
-    if (state.axis !== "order") put("axis", state.axis);
-    if (state.dir !== "h") put("dir", state.dir);
-    put("fold", state.fold);
-    put("frontier", state.frontier);
-    if (state.hide.join() !== "ready,sample") for (const kind of state.hide.length ? state.hide : [""]) made.append("hide", kind);
-    for (const node of state.nodes) put("node", node);
-    if (state.tab !== "details") put("tab", state.tab);
-    put("q", state.q);
-    if (theme() !== "auto") put("theme", theme());
-    this.panes.forEach((pane, index) => {
-      const end = index ? "2" : "";
-      if (!index) {
-        put("from", Number(pane.view.from.toPrecision(9)));
-        put("span", Number(pane.view.span.toPrecision(9)));
-      }
-      if (pane.selected) put(`at${end}`, pane.place(pane.selected));
-      if (pane.other) put(`other${end}`, pane.place(pane.other));
-      if (pane.cursor !== null) put(`cursor${end}`, pane.cursor);
-      if (pane.cut) for (const place of pane.cut.cut) put(`cut${end}`, pane.place(place));
-    });
-    const hash = `#${made}`;
-    if (hash !== location.hash) history.replaceState(null, "", hash);
-  }
-
-  async restore(pane) {
-    const given = this.wanted;
-    const end = pane.index ? "2" : "";
-    const from = Number(given.get("from"));
-    const span = Number(given.get("span"));
-    if (given.has("span") && span > 0 && Number.isFinite(from)) {
-      pane.view.from = from;
-      pane.view.span = span;
-    }
-    pane.selected = await this.#named(pane, given.get(`at${end}`));
-    pane.other = pane.selected && await this.#named(pane, given.get(`other${end}`));
-    const cursor = given.has(`cursor${end}`) ? Number(given.get(`cursor${end}`)) : NaN;
-    pane.cursor = Number.isFinite(cursor) ? cursor : null;
-    const cut = given.getAll(`cut${end}`).filter((place) => pane.has(place));
-    try {
-      if (cut.length) pane.cut = await ask("cut", pane.params({ cut }));
-    } catch (error) {
-      this.fail(error);  // the link is of another run
-    }
-    await pane.load();
-    if (given.has("span")) pane.look(pane.view.from, pane.view.span);
-    else pane.home();
-    if (pane.selected && !given.has("span")) pane.reveal(pane.selected.x, pane.selected.lane);
-  }
-
-  async #named(pane, place) {
-    if (!place || !pane.has(place)) return null;
-    try {
-      return pick(await ask("event", pane.params({ at: place })));
-    } catch {
-      return null;  // the link is of another run
-    }
-  }
+  remember() { remember(this); }
 
   // ---- runs ---------------------------------------------------------------------------------------
 
   async start() {
-    this.read();
-    const { runs, live } = await ask("runs");
-    this.live = live;
-    this.runs = runs;
-    if (this.state.run >= runs.length) this.state.run = 0;
+    this.wanted = read(this);
+    await this.list();
+    if (this.state.run >= this.runs.length) this.state.run = 0;
+    this.controls();
+    await this.show();
+    news((told) => this.news(told), (there) => this.heard(there));
+    document.documentElement.dataset.ready = "1";
+  }
+
+  // The runs there are to choose from.
+  async list() {
+    const { runs, start, listed } = await ask("runs");
+    Object.assign(this, { runs, startId: start, listed });
     const options = () => runs.map(({ number, title }) => el("option", { value: number }, title));
     fill(by("run"), ...options());
     fill(by("with"), el("option", { value: "" }, "nothing"), ...options());
     by("run").closest("label").hidden = by("with").closest("label").hidden = runs.length < 2;
-    this.controls();
-    await this.show();
-    news((states) => this.news(states));
-    document.documentElement.dataset.ready = "1";
   }
 
   async show() {
@@ -124,11 +51,11 @@ class Page {
     this.panes = numbers.map((_, index) => new Pane(this, index));
     fill(by("panes"), ...this.panes.map((pane) => pane.root));
     by("panes").classList.toggle("two", numbers.length > 1);
-    this.active = this.panes[0];
+    this.active = this.panes[Number(this.wanted.get("active")) - 1] ?? this.panes[0];
     await Promise.all(this.panes.map((pane, index) => pane.open(numbers[index])));
     filters(this);
     this.reflect();
-    for (const pane of this.panes) if (pane.summary.events) await this.restore(pane);
+    for (const pane of this.panes) if (pane.summary.events) await restore(this, pane, this.wanted);
     this.wanted = new URLSearchParams();
     await this.readViolations(this.active);
     this.reflect();
@@ -143,15 +70,28 @@ class Page {
     this.remember();
   }
 
-  async news(states) {
-    for (const { run, version, checked } of states) {
+  // Whether the server is there: while it is not, nothing is new.
+  heard(there) {
+    if (there && this.gone) this.notice("", "error");
+    this.gone = !there;
+    this.notice(there ? "" : "The server has stopped: this is how it was.", "stopped");
+  }
+
+  async news({ start, listed, runs }) {
+    // Another process answers here, perhaps with other runs.
+    if (start !== this.startId) return location.reload();
+    if (listed !== this.listed) {
+      await this.list();
+      this.reflect();
+    }
+    for (const { run, version, checked } of runs) {
       for (const pane of this.panes.filter((each) => each.run === run && each.summary)) {
         if (version !== pane.summary.version) await this.grown(pane);
         if (checked && !this.found.get(run)?.checked) {
           await this.readViolations(pane, true);
           await pane.load(true);
           this.reflect();
-          if (["violations", "details"].includes(this.state.tab)) this.panel.show();
+          if (["violations", "details"].includes(this.state.tab)) this.panel.show(true);
         }
       }
     }
@@ -173,7 +113,7 @@ class Page {
     filters(this);
     this.reflect();
     this.stable();
-    if (["run", "waiting", "violations"].includes(this.state.tab)) this.panel.show();
+    if (this.state.tab !== "search") this.panel.show(true);
     this.say(`${count(pane.summary.events - before, "new record")}`);
   }
 
@@ -182,13 +122,14 @@ class Page {
   activate(pane) {
     if (this.active === pane) return;
     this.active = pane;
+    this.remember();
     this.reflect();
     this.panel.show();
   }
 
   async select(pane, at, reveal = false) {
     this.activate(pane);
-    pane.other = pane.path = null;
+    pane.other = pane.compared = null;
     if (!at) {
       pane.selected = null;
       await pane.load();
@@ -223,6 +164,8 @@ class Page {
   async compare(pane, at) {
     try {
       pane.other = pick(await ask("event", pane.params({ at: pane.place(at) })));
+      await pane.compare();
+      if (pane.compared) this.say(pane.compared.said);
     } catch (error) {
       this.fail(error);
     }
@@ -332,18 +275,29 @@ class Page {
       other.redraw();
       other.load().catch((error) => this.fail(error));
     }
+    this.settle();
+  }
+
+  // After a while in which the picture did not move.
+  settle() {
     clearTimeout(this.soon);
     this.soon = setTimeout(() => {
       this.remember();
       offer(this);
+      this.leftOut(this.active);
       if (this.state.tab === "list") this.panel.show();
     }, 150);
   }
 
   loaded(pane) {
-    const left = pane.window.arrows?.left_out ?? 0;
-    this.notice(left ? `${count(left, "arrow")} not drawn here: zoom in to see all.` : "", "arrows");
+    this.leftOut(pane);
     if (this.state.tab === "list") this.panel.show();
+  }
+
+  leftOut(pane) {
+    const left = pane.window?.arrows?.left_out ?? 0;
+    const how = pane.view.span > pane.least ? "zoom in" : "hide nodes under filter";
+    this.notice(left ? `${count(left, "arrow")} not drawn here: ${how} to see all.` : "", "arrows");
   }
 
   async changed() {
@@ -357,7 +311,7 @@ class Page {
   // Another axis or other folds: coordinates are not what they were.
   async another() {
     for (const pane of this.panes.filter((each) => each.summary?.events)) {
-      pane.cursor = pane.path = null;
+      pane.cursor = null;
       this.player.stop();
       await pane.load(true);
       await this.#placed(pane);
@@ -370,8 +324,9 @@ class Page {
   // Where what was chosen is now.
   async #placed(pane) {
     for (const name of ["selected", "other", "marked"]) {
-      if (pane[name]) pane[name] = await this.#named(pane, pane.place(pane[name]));
+      if (pane[name]) pane[name] = await pane.named(pane.place(pane[name]));
     }
+    await pane.compare();
     if (pane.cut) pane.cut = await ask("cut", pane.params({ cut: pane.cut.cut.map((each) => pane.place(each)) }));
   }
 
@@ -417,6 +372,7 @@ class Page {
     on("svg", "click", () => save(new Blob([this.active.svg()], { type: "image/svg+xml" }), "thence.svg"));
     on("png", "click", () => this.active.canvas.toBlob((blob) => save(blob, "thence.png")));
     menus();
+    passing();
     onScheme(() => this.recolour());
     keys(this);
     legend();
@@ -457,32 +413,10 @@ class Page {
 
   // ---- words --------------------------------------------------------------------------------------
 
-  say(words) { by("live").textContent = words; }
-
-  notice(words, about) {
-    const box = by("notice");
-    if (!words && box.dataset.about !== about) return;
-    box.textContent = words;
-    box.dataset.about = about;
-    box.hidden = !words;
-  }
-
-  fail(error) {
-    this.notice(error.message, "error");
-  }
-
-  tip(words, x = 0, y = 0) {
-    const box = by("tip");
-    box.hidden = !words;
-    if (!words) return;
-    box.textContent = words;
-    box.style.left = `${Math.min(x + 14, innerWidth - box.offsetWidth - 8)}px`;
-    box.style.top = `${Math.min(y + 14, innerHeight - box.offsetHeight - 8)}px`;
-  }
-}
-
-function pick({ node, lane, pos, x, kind, dot }) {
-  return { node, lane, pos, x, kind, dot };
+  say(words) { say(words); }
+  notice(words, about) { notice(words, about); }
+  fail(error) { notice(error.message, "error"); }
+  tip(words, x, y) { tip(words, x, y); }
 }
 
 function save(blob, name) {

@@ -4,15 +4,15 @@
 const LIGHT = {
   back: "#ffffff", gutter: "#f6f7f8", ink: "#1b1f24", faint: "#6a737d", line: "#c9ced4",
   grid: "#eceff2", band: "#f1f3f5", send: "#0072b2", deliver: "#00805c", stable: "#a8507f",
-  receive: "#6a737d", other: "#57606a", arrow: "#8aa0b4", phantom: "#a8507f", hold: "#e69f00",
-  holdText: "#7a5200", past: "#0072b2", future: "#b87700", concurrent: "#b9c0c7", bad: "#c8102e",
+  receive: "#6a737d", other: "#57606a", arrow: "#6f8599", phantom: "#a8507f", hold: "#b87700",
+  holdText: "#7a5200", past: "#0072b2", future: "#b87700", concurrent: "#868f98", bad: "#c8102e",
   self: "#000000", frontier: "#00805c", cut: "#a8507f", cursor: "#d55e00", path: "#d55e00",
 };
 const DARK = {
   back: "#14181d", gutter: "#1b2027", ink: "#e6e9ec", faint: "#9aa4ae", line: "#49525c",
   grid: "#232a32", band: "#1c232a", send: "#56b4e9", deliver: "#2cc79b", stable: "#dd9cc0",
-  receive: "#9aa4ae", other: "#b4bcc4", arrow: "#66788a", phantom: "#dd9cc0", hold: "#e69f00",
-  holdText: "#f2c04f", past: "#56b4e9", future: "#f0c040", concurrent: "#505a64", bad: "#ff5a6e",
+  receive: "#9aa4ae", other: "#b4bcc4", arrow: "#6e8194", phantom: "#dd9cc0", hold: "#e69f00",
+  holdText: "#f2c04f", past: "#56b4e9", future: "#f0c040", concurrent: "#636e79", bad: "#ff5a6e",
   self: "#ffffff", frontier: "#2cc79b", cut: "#dd9cc0", cursor: "#ff7f2a", path: "#ff7f2a",
 };
 

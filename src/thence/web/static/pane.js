@@ -8,6 +8,7 @@ import { CanvasSurface, SvgSurface } from "./surface.js";
 
 const MARGIN = 0.5;      // of a span, read ahead on both sides
 const NEAR_EDGE = 0.15;  // of a span: time to read on
+const MARKS = 3600;      // as many are drawn one by one, and some more
 const REACH = 11;        // pixels within which a click finds a mark
 const LABELS_FROM = 7;   // pixels for a unit
 
@@ -18,7 +19,7 @@ export class Pane {
     this.view = { from: 0, span: 60, scroll: 0, dir: "h" };
     this.summary = null;
     this.window = null;
-    this.selected = this.other = this.marked = this.path = this.cut = this.frontier = null;
+    this.selected = this.other = this.marked = this.compared = this.cut = this.frontier = null;
     this.cursor = null;
     this.asked = "";
     this.frames = [];
@@ -81,6 +82,29 @@ export class Pane {
 
   // Whether a place is of a node of this run.
   has(place) { return this.summary.nodes.includes(place.slice(0, place.lastIndexOf("@"))); }
+
+  // A place as a record; null if this run does not have it.
+  async named(place) {
+    if (!place || !this.has(place)) return null;
+    try {
+      return pick(await ask("event", this.params({ at: place })));
+    } catch {
+      return null;
+    }
+  }
+
+  // Which of the two chosen records came first, and the path that proves it.
+  async compare() {
+    this.compared = null;
+    if (!this.selected || !this.other) return;
+    const { selected, other } = this;
+    const found = await ask("compare", this.params({ at: this.place(selected), with: this.place(other) }));
+    if (this.selected !== selected || this.other !== other) return;
+    const [one, two] = [label(selected), label(other)];
+    const said = { before: `${one} came before ${two}`, after: `${one} came after ${two}`,
+      concurrent: `${one} and ${two} are concurrent: neither can have caused the other`, same: "The same record" }[found.answer];
+    this.compared = { ...found, said };
+  }
 
   // ---- data ---------------------------------------------------------------------------------------
 
@@ -162,7 +186,7 @@ export class Pane {
     return {
       colours: palette(), window: this.window, names: this.summary.nodes, origins: this.summary.origins,
       selected: this.selected, other: this.other ?? this.marked, related: Boolean(this.selected && this.window?.marks?.relation),
-      path: this.path, cut: this.cut, cursor: this.cursor, axis,
+      path: this.compared?.path ?? null, cut: this.cut, cursor: this.cursor, axis,
       frontier: this.page.state.frontier ? this.frontier : null,
       labels: this.crowd >= LABELS_FROM,
       focusLane: this.selected?.lane,
@@ -181,7 +205,7 @@ export class Pane {
   svg() {
     const geometry = this.geometry;
     const measuring = new CanvasSurface(document.createElement("canvas"), 1, 1);
-    const surface = new SvgSurface(geometry.width, geometry.height, (words) => measuring.measure(words));
+    const surface = new SvgSurface(geometry.width, geometry.height, (words, bold) => measuring.measure(words, bold));
     draw(surface, geometry, this.scene());
     return surface.document();
   }
@@ -190,12 +214,15 @@ export class Pane {
 
   get extent() { return this.window?.extent ?? [0, 60]; }
 
+  // The shortest span there is to look at.
+  get least() { return this.axis === "time" ? 20 : 6; }
+
   look(from, span = this.view.span) {
     const [low, high] = this.extent;
     const room = Math.max(high - low, 1e-6);
     // Of steps at least one: a cut with nothing inside is half a step before the first.
     const pad = Math.max(room * 0.02, span * 0.04, this.axis === "time" ? 0 : 1);
-    this.view.span = Math.min(Math.max(span, this.axis === "time" ? 20 : 6), Math.max(room + 2 * pad, 12));
+    this.view.span = Math.min(Math.max(span, this.least), Math.max(room + 2 * pad, 12));
     const last = high + pad - this.view.span;
     this.view.from = Math.min(Math.max(from, low - pad), Math.max(last, low - pad));
     this.page.tip(null);
@@ -224,23 +251,42 @@ export class Pane {
     const wide = this.page.state.dir === "v" ? this.canvas.clientHeight : this.canvas.clientWidth;
     const shown = this.axis === "time"
       ? length * Math.min(1, (wide / 9) * this.lanes.length / Math.max(1, this.window?.count || this.summary.events))
-      : Math.min(length, wide / (this.axis === "graph" ? 40 : 15));
+      : Math.min(length, wide / (this.axis === "graph" ? 40 : 15), this.#single);
     this.look(low - shown * 0.03, shown * 1.06 + (this.axis === "time" ? 0 : 1));
+  }
+
+  // A span of steps in which records are still drawn one by one, as far as the window tells.
+  get #single() {
+    if (!this.window?.density) return Infinity;
+    const [low, high] = this.extent;
+    const steps = Math.min(high, this.window.to) - Math.max(low, this.window.from);
+    return (MARKS * Math.max(steps, 1)) / this.window.count / (1 + 2 * MARGIN);
   }
 
   // Move the picture so that a coordinate, and a lane, are in sight.
   reveal(u, lane) {
     const { from, span } = this.view;
-    const g = this.geometry;
-    if (lane !== undefined && g.over > 0 && g.place.has(lane)) {
-      const l = (g.place.get(lane) + 0.5) * g.gap;
-      const scroll = Math.min(this.view.scroll, g.over);
-      if (l < scroll + g.gap || l > scroll + g.breadth - g.gap) {
-        this.view.scroll = Math.min(g.over, Math.max(0, l - g.breadth / 2));
-      }
-    }
+    if (lane !== undefined) this.showLane(lane);
     if (u < from + 0.08 * span || u > from + 0.92 * span) this.look(u - span / 2);
     else this.redraw();
+  }
+
+  showLane(lane) {
+    const g = this.geometry;
+    if (!g.over || !g.place.has(lane)) return;
+    const l = (g.place.get(lane) + 0.5) * g.gap;
+    const scroll = Math.min(this.view.scroll, g.over);
+    const hidden = l < scroll + g.gap || l > scroll + g.breadth - g.gap;
+    if (hidden) this.view.scroll = Math.min(g.over, Math.max(0, l - g.breadth / 2));
+    this.redraw();
+  }
+
+  // Move across lanes.
+  shift(pixels) {
+    const { over } = this.geometry;
+    this.view.scroll = Math.max(0, Math.min(over, Math.min(this.view.scroll, over) + pixels));
+    this.redraw();
+    this.page.settle();
   }
 
   // ---- the pointer --------------------------------------------------------------------------------
@@ -370,12 +416,20 @@ export class Pane {
     if (event.ctrlKey || event.metaKey) {
       this.zoom(Math.exp(main * 0.0022), g.at(event.offsetX, event.offsetY).u);
     } else if (event.shiftKey) {
-      this.view.scroll = Math.max(0, Math.min(g.over, this.view.scroll + main));
-      this.redraw();
+      this.shift(main);
     } else {
       this.look(this.view.from + main / g.scale);
     }
   }
+}
+
+export function label({ kind, dot, node, pos }) {
+  return `${kind ? `${kind}${dot ? ` ${dot}` : ""} at ` : ""}${node}${kind ? "" : ` position ${pos}`}`;
+}
+
+// What is kept of a record that was chosen.
+export function pick({ node, lane, pos, x, kind, dot }) {
+  return { node, lane, pos, x, kind, dot };
 }
 
 export function duration(us) {

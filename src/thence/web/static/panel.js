@@ -2,7 +2,7 @@
 
 import { ask } from "./api.js";
 import { by, count, el, fill } from "./dom.js";
-import { duration } from "./pane.js";
+import { duration, label } from "./pane.js";
 import { KINDS } from "./palette.js";
 
 export const TABS = {
@@ -10,6 +10,7 @@ export const TABS = {
   state: "State", run: "Run",
 };
 const LISTED_MAX = 250;
+const RULE_MAX = 20;  // violations of one rule, unless all are asked for
 const HOW = {
   log: "one log has them in this order",
   message: "the message was sent there and came here",
@@ -22,6 +23,7 @@ export class Panel {
     this.page = page;
     this.turn = 0;
     this.words = "";
+    this.whole = new Set();  // rules of which all violations are asked for
     const tabs = Object.entries(TABS).map(([name, title]) => el("button", {
       type: "button", role: "tab", id: `tab-${name}`, "aria-controls": "panel",
       onclick: () => this.open(name),
@@ -46,8 +48,9 @@ export class Panel {
     return this.show();
   }
 
-  // What is late is dropped: only the last call fills the panel.
-  async show() {
+  // What is late is dropped: only the last call fills the panel. again: there is more of the run, and
+  // the place where somebody reads or types stays.
+  async show(again = false) {
     const turn = ++this.turn;
     for (const name of Object.keys(TABS)) {
       const tab = by(`tab-${name}`);
@@ -66,12 +69,26 @@ export class Panel {
       made = [el("p", { class: "bad" }, error.message)];
     }
     if (turn !== this.turn) return;
-    fill(by("panel"), ...made);
+    this.#put(made, again);
     if (this.tab === "search" && this.focusSearch) {
       this.focusSearch = false;
       by("query").focus();
       by("query").select();
     }
+  }
+
+  #put(made, again) {
+    const box = by("panel");
+    const { activeElement: focused } = document;
+    const field = box.contains(focused) && focused.matches("input");
+    if (again && field && focused.value !== focused.defaultValue) return;  // being typed
+    const kept = field || (again && box.contains(focused)) ? said(focused) : null;
+    const top = box.scrollTop;
+    const open = again ? [...box.querySelectorAll("details[open]")].map((each) => each.dataset.number) : [];
+    fill(box, ...made);
+    if (again) box.scrollTop = top;
+    for (const each of box.querySelectorAll("details[data-number]")) each.open ||= open.includes(each.dataset.number);
+    if (kept) [...box.querySelectorAll("button, input, summary")].find((each) => said(each) === kept)?.focus();
   }
 
   go(pane, at, words) {
@@ -113,7 +130,7 @@ export class Panel {
         el("span", { class: "concurrent" }, String(concurrent.toLocaleString("en")), " concurrent")),
       this.#lacking(pane, event),
       ...event.violations.map((number) => this.#violation(pane, this.page.violations(pane).items[number], number)),
-      await this.#comparison(pane),
+      this.#comparison(pane),
     ];
   }
 
@@ -125,17 +142,9 @@ export class Panel {
         lack.arrived ? " (it arrived and waits too)" : " (it has not arrived here)"))));
   }
 
-  async #comparison(pane) {
-    if (!pane.other) return null;
-    const params = pane.params({ at: pane.place(pane.selected), with: pane.place(pane.other) });
-    const { answer, path } = await ask("compare", params);
-    pane.path = path;
-    pane.redraw();
-    const one = label(pane.selected);
-    const two = label(pane.other);
-    const said = { before: `${one} came before ${two}`, after: `${one} came after ${two}`,
-      concurrent: `${one} and ${two} are concurrent: neither can have caused the other`, same: "The same record" }[answer];
-    this.page.say(said);
+  #comparison(pane) {
+    if (!pane.compared) return null;
+    const { said, path } = pane.compared;
     return el("section", { id: "comparison" }, el("h3", {}, `${said}.`),
       path.length ? el("ol", {}, path.map((step) => el("li", {},
         this.go(pane, step.from), " → ", this.go(pane, step.to), el("span", { class: "quiet" }, ` ${HOW[step.how]}`)))) : null);
@@ -147,7 +156,7 @@ export class Panel {
       el("h3", {}, el("button", { type: "button", class: "go bad", onclick: () => this.page.jump(pane, number) },
         `${found.rule} at ${found.node}, position ${found.pos}`)),
       el("p", {}, found.why),
-      el("details", { ontoggle: async (event) => {
+      el("details", { "data-number": number, ontoggle: async (event) => {
         const box = event.target;
         if (box.open && !box.dataset.read) {
           box.dataset.read = "1";
@@ -162,13 +171,24 @@ export class Panel {
     if (found.error) return [el("p", { class: "bad" }, found.error)];
     if (!found.checked) return [el("p", {}, "The check is still running.")];
     if (!found.count) return [el("p", { id: "clean" }, "No rule is broken.")];
-    const rules = Object.entries(found.rules).map(([rule, n]) => `${rule} ${n.toLocaleString("en")}`).join(", ");
-    const more = found.count - found.items.length;
+    const numbers = Map.groupBy(found.items.keys(), (number) => found.items[number].rule);
     return [
-      el("p", {}, el("strong", { class: "bad" }, count(found.count, "violation")), `: ${rules}. n and p go from one to the next.`),
-      ...found.items.slice(0, LISTED_MAX).map((each, number) => this.#violation(pane, each, number)),
-      more > 0 || found.items.length > LISTED_MAX ? el("p", {}, "More are counted than listed.") : null,
+      el("p", {}, el("strong", { class: "bad" }, count(found.count, "violation")),
+        `, ${count(Object.keys(found.rules).length, "rule")}. n and p go from one to the next.`),
+      ...Object.entries(found.rules).map(([rule, all]) => this.#rule(pane, rule, all, numbers.get(rule) ?? [])),
+      found.count > found.items.length ? el("p", {}, "More are counted than listed.") : null,
     ];
+  }
+
+  #rule(pane, rule, all, numbers) {
+    const { items } = this.page.violations(pane);
+    const some = this.whole.has(rule) ? numbers : numbers.slice(0, RULE_MAX);
+    return el("section", {}, el("h3", {}, `${rule}: ${all.toLocaleString("en")}`),
+      some.map((number) => this.#violation(pane, items[number], number)),
+      some.length === numbers.length ? null : el("button", { type: "button", onclick: () => {
+        this.whole.add(rule);
+        this.show(true);
+      } }, `show all ${numbers.length} of ${rule}`));
   }
 
   async _waiting(pane) {
@@ -280,12 +300,13 @@ export class Panel {
   }
 }
 
+// What a button or a field is called.
+function said(element) {
+  return (element.closest("label") ?? element).textContent;
+}
+
 // A clock that counts from 1970 as a date, in UTC; any other as the time since its beginning, as
 // one beyond the year 9999, as on the axis.
 function moment(us) {
   return us >= 1e15 && us < 253402300800e6 ? new Date(us / 1000).toISOString().replace("T", " ") : duration(us);
-}
-
-export function label({ kind, dot, node, pos }) {
-  return `${kind ? `${kind}${dot ? ` ${dot}` : ""} at ` : ""}${node}${kind ? "" : ` position ${pos}`}`;
 }

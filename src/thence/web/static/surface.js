@@ -150,8 +150,8 @@ export class CanvasSurface {
     ctx.fillText(words, x, y);
   }
 
-  measure(words) {
-    this.ctx.font = FONT;
+  measure(words, bold = false) {
+    this.ctx.font = bold ? `600 ${FONT}` : FONT;
     return this.ctx.measureText(words).width;
   }
 

@@ -53,11 +53,57 @@ def test_what_is_selected_stays_so_where_it_is_now(visit: Visit, tmp_path: Path)
     logs = records(a="send a:1; send a:2 < a:1", b="deliver a:2; end")
     write(tmp_path, logs[2:], info("a", "b", complete=False))
     with served(tmp_path, live=True) as (address, _):
-        page = visit(address + "#at=b@1&cut=b@0")
+        page = visit(address + "#at=b@1&other=b@0&cut=b@0")
         assert page.evaluate("thence.active.selected.x") == 2
+        assert page.inner_text("#relations").startswith("1 record before")
         write(tmp_path, logs[:2], info("a", "b", complete=False))
         until(page, "thence.active.selected.x === 4")
         until(page, "thence.active.cut.cut.map(each => each.x).join() === '2,3'")
+        # The panel follows, and so does the path between the two.
+        until(page, "document.querySelector('#relations').innerText.startsWith('3 records before')")
+        until(page, "thence.active.other.x === 3 && thence.active.compared.path[0].from.x === 3")
+
+
+def test_the_panel_follows_and_keeps_what_is_typed_there(visit: Visit, tmp_path: Path):
+    made = records(a="send a:1; send a:2 < a:1; send a:3 < a:2; send a:4 < a:3")
+    about = info("a", complete=False)
+    write(tmp_path, made[:1], about)
+    words = "document.querySelector('#panel').innerText.includes"
+    with served(tmp_path, live=True) as (address, _):
+        page = visit(address + "#tab=state")
+        until(page, f"{words}('1 message of')")
+        write(tmp_path, made[:2], about)
+        until(page, f"{words}('2 messages of')")
+        # What is about to be typed is not taken away.
+        page.evaluate("thence.toggleCut()")
+        page.click("#positions summary")
+        page.focus("#positions input")
+        write(tmp_path, made[:3], about)
+        until(page, "thence.active.summary.events === 3")
+        page.wait_for_timeout(300)
+        assert page.evaluate("document.activeElement.matches('#positions input')")
+        page.evaluate("document.activeElement.value = '-1'")
+        write(tmp_path, made, about)
+        until(page, "thence.active.summary.events === 4")
+        page.wait_for_timeout(300)
+        assert page.evaluate("document.activeElement.value") == "-1"
+
+
+def test_a_tab_knows_when_its_server_stops_and_another_one_begins(visit: Visit, tmp_path: Path):
+    write(tmp_path / "one", records(a="send a:1; end"), info("a"))
+    about = info("x", run="other")
+    write(tmp_path / "two", renamed_run(records(x="send x:1; send x:2 < x:1"), "other"), about)
+    with served(tmp_path / "one") as (address, _):
+        page = visit(address)
+    until(page, "document.querySelector('#notice').innerText.includes('has stopped')")
+    port = int(address.rstrip("/").rpartition(":")[2])
+    with served(tmp_path / "two", port=port):
+        with page.expect_navigation():
+            pass
+        page.wait_for_selector("html[data-ready]")
+        until(page, "thence.active.window.marks.x.length === 2")
+        assert page.evaluate("thence.active.summary.nodes") == ["x"]
+        assert page.locator("#notice").is_hidden()
 
 
 def test_a_page_that_nobody_looks_at_holds_no_connection(visit: Visit, tmp_path: Path):

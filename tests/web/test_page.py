@@ -22,6 +22,19 @@ from thence.trace.record import RunInfo
 
 Visit = Callable[..., Any]
 SVG = "{http://www.w3.org/2000/svg}"
+# What is asked of the surface of the picture, by name.
+PICTURE = """() => import("./static/draw.js").then(({draw}) => {
+  const pane = thence.active, g = pane.geometry, asked = {};
+  const surface = new Proxy({width: g.width, height: g.height}, {
+    get: (known, name) => known[name] ?? ((...given) => {
+      (asked[name] ??= []).push(Array.isArray(given[0]) ? given[0] : given);
+      if (name === "clip") given[4]();
+      return name === "measure" ? given[0].length * (given[1] ? 8 : 7) : undefined;
+    }),
+  });
+  draw(surface, g, pane.scene());
+  return {...asked, clip: null, width: g.width, top: g.top};
+})"""
 
 
 def listed(page: Any) -> dict[tuple[str, int], str]:
@@ -87,6 +100,12 @@ def test_two_records_are_compared_and_the_path_is_shown(visit: Visit, story: str
     assert len(links) >= 2
     assert links[0].startswith("send a:1 at a → ")
     assert "deliver b:1 at c" in links[-1]
+    # A link has the path also when another tab is open.
+    page.click("#tab-state")
+    page.wait_for_timeout(200)
+    page.reload()
+    page.wait_for_selector("html[data-ready]")
+    assert page.evaluate("thence.active.scene().path.length") == len(links)
 
 
 def test_concurrent_records_are_said_to_be_concurrent(visit: Visit, slow: str):
@@ -112,6 +131,7 @@ def test_a_waiting_message_names_what_it_waits_for(visit: Visit, story: str):
 
 def test_violations_of_every_rule_are_listed_and_jumped_to(visit: Visit, tmp_path: Path):
     rules: set[str] = set()
+    shortened: set[str] = set()
     for total in (False, True):
         made, about = one_of_each_rule(total)
         write(tmp_path / about.run, renamed_run(made, about.run), about)
@@ -123,6 +143,14 @@ def test_violations_of_every_rule_are_listed_and_jumped_to(visit: Visit, tmp_pat
             listing = page.evaluate("thence.violations(thence.active).items.map(v => v.rule)")
             assert set(found) == set(listing)
             rules |= set(page.evaluate("Object.keys(thence.violations(thence.active).rules)"))
+            assert "More are counted" not in page.inner_text("#panel")
+            more = page.locator("#panel button", has_text="show all")
+            if more.count():
+                rule = more.first.inner_text().rpartition(" ")[2]
+                assert found.count(rule) == 20
+                more.first.click()
+                page.wait_for_selector(f"[data-rule={rule}] >> nth=20")
+                shortened.add(rule)
             page.keyboard.press("n")
             said(page, "Violation 1 of")
             page.keyboard.press("n")
@@ -136,6 +164,7 @@ def test_violations_of_every_rule_are_listed_and_jumped_to(visit: Visit, tmp_pat
     from thence.trace.verdict import RULES
 
     assert rules == set(RULES)
+    assert shortened
 
 
 def test_a_clean_run_says_so(visit: Visit, slow: str):
@@ -355,7 +384,13 @@ def test_it_follows_the_scheme_of_the_system_and_can_be_turned(
 def test_one_node_has_one_lane(visit: Visit, tmp_path: Path):
     made = records(a="send a:1; stable a:1; end")
     with served(write(tmp_path, made, info("a"))) as (address, _):
-        page = visit(address)
+        page = visit(address + "#frontier=1&cut=a@0&tab=state")
+        until(page, "thence.active.frontier && thence.active.cut")
+        lines = page.evaluate(PICTURE)["polyline"]
+        assert len(lines) == 2  # both cross the lane
+        for x1, y1, x2, y2 in lines:
+            assert x1 == x2
+            assert y2 - y1 > 20
         assert len(listed(page)) == 3
 
 
@@ -374,6 +409,19 @@ def test_lanes_of_128_nodes_can_all_be_reached(visit: Visit, tmp_path: Path):
         page.keyboard.press("Enter")
         page.locator("#hits li button").first.click()
         until(page, "thence.active.pointOf('n127', 0).y < 700")
+        # A link has how far the lanes were moved; one that has not shows what is selected.
+        page.keyboard.press("Tab")
+        page.keyboard.press("Shift+ArrowUp")
+        page.wait_for_timeout(300)
+        scroll = page.evaluate("thence.active.view.scroll")
+        assert f"scroll={round(scroll)}" in page.url
+        page.reload()
+        page.wait_for_selector("html[data-ready]")
+        assert page.evaluate("thence.active.view.scroll") == round(scroll)
+        page.evaluate("history.replaceState(null, '', location.hash.replace(/scroll=\\d+&/, ''))")
+        page.reload()
+        page.wait_for_selector("html[data-ready]")
+        assert page.evaluate("thence.active.pointOf('n127', 0).y") < 700
 
 
 def test_two_runs_are_shown_side_by_side_and_move_together(
@@ -390,6 +438,13 @@ def test_two_runs_are_shown_side_by_side_and_move_together(
         assert page.evaluate("thence.panes.map(pane => pane.summary.engine)") == ["tagged", "graph"]
         page.evaluate("thence.panes[0].look(40)")
         until(page, "thence.panes[1].view.from === thence.panes[0].view.from")
+        page.evaluate("thence.select(thence.panes[1], {node: 'b', pos: 0})")
+        said(page, "at b, position 0")
+        assert "active=2" in page.url
+        page.reload()
+        page.wait_for_selector("html[data-ready]")
+        assert page.evaluate("thence.active.index") == 1
+        until(page, "document.querySelector('#panel h2')?.innerText.endsWith('at b')")
 
 
 def test_notes_on_what_could_not_be_read_are_shown(visit: Visit, tmp_path: Path):

@@ -89,6 +89,41 @@ def test_keys_zoom_and_move_and_help_says_which(visit: Visit, slow: str):
     page.keyboard.press("Escape")
 
 
+def test_what_was_said_goes_with_the_next_thing_that_is_done(visit: Visit, story: str):
+    page = visit(story)
+    page.click("#link")
+    page.wait_for_selector("#notice:visible")
+    page.focus("canvas")
+    page.keyboard.press("+")
+    assert page.locator("#notice").is_hidden()
+    page.evaluate("thence.fail(new Error('no answer'))")
+    page.click("#in")
+    assert page.locator("#notice").is_hidden()
+    # Where records are not drawn one by one, the key for the first one says what to do.
+    words = page.evaluate(
+        """() => {
+          const pane = thence.active, {window} = pane;
+          pane.window = {...window, marks: null, density: {}};
+          pane.canvas.focus();
+          pane.canvas.dispatchEvent(new KeyboardEvent("keydown", {key: "Enter", bubbles: true}));
+          pane.window = window;
+          return document.querySelector("#notice").innerText;
+        }"""
+    )
+    assert "zoom in first (+)" in words
+    # And that of arrows which are left out names what helps.
+    page.keyboard.press("Escape")
+    left = """() => {
+      thence.active.window.arrows.left_out = 1234;
+      thence.leftOut(thence.active);
+      return document.querySelector("#notice").innerText;
+    }"""
+    page.evaluate("thence.active.view.span = 2 * thence.active.least")
+    assert "zoom in to see" in page.evaluate(left)
+    page.evaluate("thence.active.view.span = thence.active.least")
+    assert "hide nodes under filter" in page.evaluate(left)
+
+
 @pytest.mark.parametrize("width", [400, 900, 1280])
 def test_menus_are_inside_the_page(visit: Visit, story: str, width: int):
     page = visit(story, viewport={"width": width, "height": 700})

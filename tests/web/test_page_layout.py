@@ -47,6 +47,44 @@ def test_everything_is_inside_the_window_and_nothing_covers_another(
             assert bottom - top >= 60
 
 
+def test_a_low_window_scrolls(visit: Visit, tmp_path: Path):
+    for name in ("one", "two"):
+        write(tmp_path / name, renamed_run(TWO, name), info("a", "b", run=name, stability=False))
+    with served(tmp_path) as (address, _):
+        page = visit(f"{address}#with=1", viewport={"width": 600, "height": 350})
+        boxes = page.evaluate(BOXES, ["#bar", "canvas", "#side", "#legend"])
+        for (_, bottom), (top, _) in pairwise(boxes):
+            assert bottom <= top + 0.5
+        for top, bottom in boxes[1:3]:
+            assert bottom - top >= 200
+        page.locator("#legend").scroll_into_view_if_needed()
+        assert page.evaluate(BOXES, ["#legend"])[0][1] <= 350.5
+
+
+def contrast(one: str, other: str) -> float:
+    """Of two colours, as WCAG has it."""
+
+    def light(colour: str) -> float:
+        parts = [int(colour[at : at + 2], 16) / 255 for at in (1, 3, 5)]
+        parts = [p / 12.92 if p <= 0.04045 else ((p + 0.055) / 1.055) ** 2.4 for p in parts]
+        return 0.2126 * parts[0] + 0.7152 * parts[1] + 0.0722 * parts[2]
+
+    low, high = sorted((light(one), light(other)))
+    return (high + 0.05) / (low + 0.05)
+
+
+def test_what_is_drawn_has_contrast(visit: Visit, story: str):
+    page = visit(story + "#at=a@0")
+    colours = """theme => import("./static/palette.js").then(({setTheme, palette}) => {
+      setTheme(theme);
+      return palette();
+    })"""
+    for theme in ("light", "dark"):
+        found = page.evaluate(colours, theme)
+        for name in ("hold", "arrow", "concurrent", "past", "future", "send", "deliver", "bad"):
+            assert contrast(found[name], found["back"]) >= 3, (theme, name)
+
+
 def test_a_cut_with_nothing_inside_can_be_taken_hold_of(visit: Visit, tmp_path: Path):
     with served(write(tmp_path, TWO, info("a", "b", stability=False))) as (address, _):
         page = visit(f"{address}#cut=a@-1&cut=b@-1&tab=state")

@@ -83,9 +83,9 @@ def renamed_run(made: Sequence[Record], run: str) -> list[Record]:
 
 
 @contextmanager
-def served(*paths: Path, live: bool = False) -> Iterator[tuple[str, Viewer]]:
+def served(*paths: Path, live: bool = False, port: int = 0) -> Iterator[tuple[str, Viewer]]:
     """The address of a page of these runs, and its viewer."""
-    listener = listen(0)
+    listener = listen(port)
     with Viewer([str(path) for path in paths], live=live) as viewer:
         if live:
             viewer.follow()

@@ -41,6 +41,8 @@ HEADERS: Final = (
 )  # fmt: skip
 NEWS_S: Final = 0.15
 ALIVE_S: Final = 10.0
+RETRY_MS: Final = 500
+"""So soon does a page ask again that has lost its server."""
 RELATIONS: Final = {"past": PAST, "future": FUTURE, "concurrent": CONCURRENT}
 
 
@@ -159,6 +161,7 @@ class _News:
 
     async def _events(self) -> AsyncIterator[bytes]:
         last, silent = None, 0.0
+        yield f"retry: {RETRY_MS}\n\n".encode()
         while not self._viewer.closing.is_set():
             news = self._news()
             if news != last:

@@ -144,6 +144,7 @@ class Page {
       if (pane.cursor !== null && event.x > pane.cursor) pane.cursor = event.x;
       pane.redraw();
       await pane.load();
+      if (!pane.selected || pane.place(pane.selected) !== pane.place(event)) return;  // another one meanwhile
       const { past, future, concurrent } = event.counts;
       this.say(`${label(event)}, position ${event.pos}: ${past} before, ${future} after, ${concurrent} concurrent`);
     } catch (error) {

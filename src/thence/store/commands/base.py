@@ -135,6 +135,9 @@ class Database(Protocol):
 
     def end(self) -> None: ...
 
+    def room_bytes(self) -> int:
+        """That may still be written without breaking what has to stay whole."""
+
     def watch(self, key: bytes) -> int:
         """Its ``version`` from now on; to be taken back with ``unwatch``, as often."""
 

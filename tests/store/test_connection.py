@@ -251,27 +251,32 @@ def test_what_was_sent_before_the_end_is_written_once_there_is_room():
     run(main())
 
 
-def _hurry() -> None:
-    """From now on nobody is waited for longer than a moment."""
+def _patience(scale: float = 1.0) -> list[asyncio.TimerHandle]:
+    """The timers of those who wait ``CLOSE_S`` from now on, which is another time."""
     loop = asyncio.get_running_loop()
     call_later = loop.call_later
+    timers: list[asyncio.TimerHandle] = []
 
-    def soon(delay: float, callback: Any, *args: Any) -> asyncio.TimerHandle:
-        return call_later(delay / 100 if delay == CLOSE_S else delay, callback, *args)
+    def noted(delay: float, callback: Any, *args: Any) -> asyncio.TimerHandle:
+        if delay != CLOSE_S:
+            return call_later(delay, callback, *args)
+        timers.append(call_later(delay * scale, callback, *args))
+        return timers[-1]
 
-    loop.call_later = soon  # type: ignore[method-assign,assignment]
+    loop.call_later = noted  # type: ignore[method-assign,assignment]
+    return timers
 
 
 def test_who_leaves_while_a_write_waits_for_room_takes_nobodys_place():
     async def main() -> None:
         async with served(clients_max=3) as site:
-            _hurry()
+            timers = _patience(0.01)
             site.gate.room.clear()
             for number in range(10):
                 client = await site.client()
                 client.send("SET", "k", str(number))
-                assert await client.is_silent()
                 client.close()
+                await until(lambda seen=number: len(timers) > seen)
                 await until(lambda: site.server.clients == 0)
             site.gate.room.set()
             assert await (await site.client()).do("GET", "k") is None
@@ -282,24 +287,27 @@ def test_who_leaves_while_a_write_waits_for_room_takes_nobodys_place():
 def test_who_sends_no_more_is_waited_for_anew_with_each_write():
     async def main() -> None:
         async with served() as site:
-            _hurry()
+            timers = _patience()
             client = await site.client()
-            site.gate.room.clear()
+            room = site.gate.room
+            room.clear()
             client.write(request("INCR", "n") * 10)
             client.writer.write_eof()
-            rooms = site.gate.room
+            await until(lambda: bool(timers))
 
             def once() -> bool:
-                """Room for one write, and a while later for another."""
-                if not rooms.is_set():
+                """Room for one write, and a moment later for another."""
+                if not room.is_set():
                     return False
-                rooms.clear()
-                asyncio.get_running_loop().call_later(CLOSE_S / 200, rooms.set)
+                room.clear()
+                asyncio.get_running_loop().call_soon(room.set)
                 return True
 
             site.gate.has_room = once  # type: ignore[method-assign]
-            rooms.set()
+            room.set()
             assert await client.rest() == b"".join([b":%d\r\n" % n for n in range(1, 11)])
+            assert len(timers) == 10
+            assert all([timer.cancelled() for timer in timers])
 
     run(main())
 

@@ -27,13 +27,13 @@ PICTURE = """() => import("./static/draw.js").then(({draw}) => {
   const pane = thence.active, g = pane.geometry, asked = {};
   const surface = new Proxy({width: g.width, height: g.height}, {
     get: (known, name) => known[name] ?? ((...given) => {
-      (asked[name] ??= []).push(Array.isArray(given[0]) ? given[0] : given);
+      (asked[name] ??= []).push(given);
       if (name === "clip") given[4]();
       return name === "measure" ? given[0].length * (given[1] ? 8 : 7) : undefined;
     }),
   });
   draw(surface, g, pane.scene());
-  return {...asked, clip: null, width: g.width, top: g.top};
+  return {...asked, clip: null, edge: g.width, top: g.top};
 })"""
 
 
@@ -388,20 +388,41 @@ def test_one_node_has_one_lane(visit: Visit, tmp_path: Path):
         until(page, "thence.active.frontier && thence.active.cut")
         lines = page.evaluate(PICTURE)["polyline"]
         assert len(lines) == 2  # both cross the lane
-        for x1, y1, x2, y2 in lines:
+        for (x1, y1, x2, y2), *_ in lines:
             assert x1 == x2
             assert y2 - y1 > 20
+        # What the line is called is inside the picture, also at its edge.
+        page.evaluate("thence.active.frontier.places[0].x = thence.active.view.from + 99")
+        picture = page.evaluate(PICTURE)
+        (where,) = (text[0] for text in picture["text"] if text[2] == "stable everywhere")
+        assert where + 8 * len("stable everywhere") <= picture["edge"]
         assert len(listed(page)) == 3
 
 
 def test_lanes_of_128_nodes_can_all_be_reached(visit: Visit, tmp_path: Path):
     names = [f"n{number:03}" for number in range(128)]
-    logs = {name: f"send {name}:1" for name in names}
+    sends = [f"send NAME:{seq} < NAME:{seq - 1}" for seq in range(2, 41)]
+    logs = {name: "; ".join(["send NAME:1", *sends]).replace("NAME", name) for name in names}
     logs["n000"] += "; " + "; ".join(f"deliver {name}:1" for name in names[1:])
     about = RunInfo(run="r", members=tuple(names))
     with served(write(tmp_path, records(**logs), about)) as (address, _):
         page = visit(address)
         assert page.evaluate("thence.active.lanes.length") == 128
+        # It opens so near that records are drawn one by one, and nothing at an edge is cut off.
+        until(page, "thence.active.window.marks")
+        page.evaluate("thence.active.window.marks.bad = [0]")
+        picture = page.evaluate(PICTURE)
+        (above,) = (text[1] for text in picture["text"] if text[2] == "!")
+        assert above >= picture["top"] + 7
+        # The more arrows, the paler.
+        paleness = """() => {
+          const found = thence.active.window.arrows;
+          for (const name of ["x1", "x2", "lane1", "lane2", "kind"]) {
+            found[name] = Array(600).fill(found[name][0]);
+          }
+        }"""
+        page.evaluate(paleness)
+        assert 0.5 in [line[3] for line in page.evaluate(PICTURE)["lines"] if len(line[0]) == 2400]
         assert page.evaluate("thence.active.pointOf('n127', 0).y") > 700
         page.keyboard.press("/")
         page.wait_for_selector("#query:focus")

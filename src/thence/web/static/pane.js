@@ -8,7 +8,7 @@ import { CanvasSurface, SvgSurface } from "./surface.js";
 
 const MARGIN = 0.5;      // of a span, read ahead on both sides
 const NEAR_EDGE = 0.15;  // of a span: time to read on
-const MARKS = 3600;      // as many are drawn one by one, and some more
+const MARKS = 3900;      // as many are drawn one by one, and some more
 const REACH = 11;        // pixels within which a click finds a mark
 const LABELS_FROM = 7;   // pixels for a unit
 
@@ -255,12 +255,18 @@ export class Pane {
     this.look(low - shown * 0.03, shown * 1.06 + (this.axis === "time" ? 0 : 1));
   }
 
-  // A span of steps in which records are still drawn one by one, as far as the window tells.
+  // The span from the beginning on in which records are still drawn one by one.
   get #single() {
     if (!this.window?.density) return Infinity;
-    const [low, high] = this.extent;
-    const steps = Math.min(high, this.window.to) - Math.max(low, this.window.from);
-    return (MARKS * Math.max(steps, 1)) / this.window.count / (1 + 2 * MARGIN);
+    const { from, to, density: { bins, counts } } = this.window;
+    let total = 0;
+    let bin = 0;
+    while (bin < bins && total <= MARKS) {
+      for (const lane of counts) total += lane[bin];
+      bin += 1;
+    }
+    const end = from + ((bin - 1) / bins) * (to - from);
+    return Math.max(1, end - this.extent[0]) / (1 + MARGIN) / 1.1;
   }
 
   // Move the picture so that a coordinate, and a lane, are in sight.

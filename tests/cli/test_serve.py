@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 import errno
 import os
@@ -19,28 +18,18 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from msgspec.structs import replace
 from redis import Redis
 from redis.backoff import ExponentialBackoff, NoBackoff
 from redis.exceptions import ConnectionError, RedisError
 from redis.retry import Retry
 
 from tests.cli.test_node import PATIENCE_S, Capture, Process, members
-from tests.client.meshes import QUICK, run
-from tests.store.stores import until
-from tests.store.test_node import HASTY as MEMBERS
-from tests.store.test_node import elastic
 from tests.tracked import ROOT
 from thence.cli.main import main
-from thence.cli.process import Stop
-from thence.cli.serve import _Serving
-from thence.client.node import Node
 from thence.errors import JournalError
 from thence.journal.sqlite import SqliteJournal
 from thence.lab.processes import free_ports
-from thence.store.node import Site
 from thence.store.server import STOP_S
-from thence.store.settings import Settings
 from thence.trace.check import check_paths
 from thence.transport.certificates import issue, make_authority
 
@@ -452,36 +441,6 @@ def test_a_full_disk_ends_it_with_a_clear_sentence_and_loses_nothing_acknowledge
     with node.client() as client:
         assert int(client.get("n")) in (len(acked), len(acked) + 1)
     assert node.stop() == 0
-
-
-def test_a_disk_that_is_full_after_an_eviction_ends_it_too(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-):
-    async def main() -> None:
-        rejoining = replace(MEMBERS, rejoin=True)
-        node = Node("c", listen="mem://c", join="mem://a", timing=QUICK, membership=rejoining,
-                    data=tmp_path)  # fmt: skip
-        site = Site(Settings(port=0))
-        async with elastic("a") as a, elastic("b", join="mem://a") as b:
-            await node.start()
-            await node.group(**site.hooks)
-            serving = asyncio.ensure_future(_Serving(node, "main", site).serve(Stop()))
-            await until(lambda: "c" in a.group.members and "b" in a.group.members)
-            a.group.evict("c")
-            await until(lambda: node.groups["main"].node == "c#2")
-            monkeypatch.setattr(SqliteJournal, "commit", full)
-            site.database.write(b"k", b"v")
-            with pytest.raises(JournalError, match="the disk is full"):
-                await asyncio.wait_for(serving, PATIENCE_S)
-            with pytest.raises(JournalError, match="the disk is full"):
-                await node.aclose(drain_s=0.0)
-            for store in (b, a):
-                await store.aclose(drain_s=0.0)
-
-    def full(self: SqliteJournal) -> None:
-        raise JournalError("the disk is full")
-
-    run(main())
 
 
 def test_a_password_on_the_command_line_is_no_flag():

@@ -11,10 +11,11 @@ import pytest
 
 import thence.client.replica_snapshot
 from tests.client.meshes import run, until
-from tests.client.test_replica import LISTS, opened, state
+from tests.client.test_replica import LISTS, crash, opened, state
 from thence import Group
 from thence.client.replica import Replica
 from thence.config import JournalConfig
+from thence.crdt import batch
 from thence.crdt.children import REGISTER
 from thence.crdt.register_counter import SET
 from thence.crdt.sequence import INSERT
@@ -89,3 +90,21 @@ def test_a_row_with_a_piece_missing_is_refused(monkeypatch: pytest.MonkeyPatch):
         Replica().restore(iter([msgspec.msgpack.encode(wrong)]))
     with pytest.raises(JournalError, match="cannot be read"):
         Replica().restore(iter([msgspec.msgpack.encode([meta, (b"\xa1k", b"\xc1")])]))
+
+
+def test_what_was_sent_on_a_stream_is_no_batch_after_a_restart(tmp_path: Path):
+    payload = batch.encode(0, [b"x", REGISTER, (SET, b"never stable")], 1000)[0]
+
+    async def main() -> None:
+        group, replica = await opened("a", tmp_path, {})
+        await group.broadcast(payload, stream="s")
+        replica.update(b"y", REGISTER, (SET, b"1"))
+        await group.synced()
+        before, seen = state(replica), replica.seen()
+        await crash(group)
+        group, replica = await opened("a", tmp_path, {})
+        assert (state(replica), replica.seen()) == (before, seen) == ({b"y": b"1"}, {"a": 1})
+        await group.aclose()
+
+    (tmp_path / "a").mkdir()
+    run(main())

@@ -303,24 +303,28 @@ class Replica:
 
     def delivered(self, tag: Any) -> None:
         """A message of another member was taken (``Kept``, too)."""
-        if tag.packed >> SEQ_BITS >= STREAM_BASE or (tag.aside is not None and tag.aside.to):
-            self.counts["ignored"] += 1  # never stable, or not for everyone: no batch for anyone
-            return
-        node = tag.past.node_of(tag.packed)
-        self._seen[node] = tag.seq
-        made = batch.decode(tag.payload)
-        if isinstance(made, batch.Piece):
-            made = batch.joined(self._pieces, node, made)
+        made = self._take(tag)
         if isinstance(made, batch.Batch):
-            self._carry_out(made, TagStamp(node, tag.seq, made.clock_ms, tag))
+            self._carry_out(made, tag)
         elif made is None:
             if self.is_attached:
                 self.group.phantom()
         elif made:
             self.counts["ignored"] += 1
 
-    def _carry_out(self, made: batch.Batch, stamp: TagStamp) -> None:
-        self._stamps[stamp.tag.packed] = stamp
+    def _take(self, tag: Any) -> batch.Batch | str | None:
+        """What a message makes complete; None asks for an answer, a text says why it is ignored."""
+        if tag.packed >> SEQ_BITS >= STREAM_BASE or (tag.aside is not None and tag.aside.to):
+            return "never stable, or not for everyone: no batch for anyone"
+        node = tag.past.node_of(tag.packed)
+        self._seen[node] = tag.seq
+        made = batch.decode(tag.payload)
+        return batch.joined(self._pieces, node, made) if isinstance(made, batch.Piece) else made
+
+    def _carry_out(self, made: batch.Batch, tag: Any, is_own: bool = False) -> None:
+        node = tag.past.node_of(tag.packed)
+        stamp = TagStamp(node, tag.seq, made.clock_ms, tag, is_own=is_own)
+        self._stamps[tag.packed] = stamp
         items = made.items
         apply = self.keyspace.apply
         heard = []
@@ -473,13 +477,9 @@ class Replica:
 
     def sent(self, tag: Any) -> None:
         """Told again after a crash: this was done here, after everything told so far."""
-        node = tag.past.node_of(tag.packed)
-        self._seen[node] = tag.seq
-        made = batch.decode(tag.payload)
-        if isinstance(made, batch.Piece):
-            made = batch.joined(self._pieces, node, made)
+        made = self._take(tag)
         if isinstance(made, batch.Batch):
-            self._carry_out(made, TagStamp(node, tag.seq, made.clock_ms, tag, is_own=True))
+            self._carry_out(made, tag, is_own=True)
 
     def stable(self, tag: Any) -> None:
         """Told again after a crash: this is stable."""

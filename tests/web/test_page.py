@@ -96,6 +96,7 @@ def test_two_records_are_compared_and_the_path_is_shown(visit: Visit, story: str
     said(page, "send a:1 at a")
     click(page, "c", 5, shift=True)
     said(page, "send a:1 at a came before deliver b:1 at c")
+    page.locator("#comparison ol li").first.wait_for()
     links = page.locator("#comparison ol li").all_inner_texts()
     assert len(links) >= 2
     assert links[0].startswith("send a:1 at a → ")

@@ -23,6 +23,7 @@ def test_two_records_are_compared_by_keys(visit: Visit, story: str):
     until(page, "thence.active.selected.node === 'b'")
     page.keyboard.press("m")
     said(page, "send a:1 at a came before deliver a:1 at b")
+    page.locator("#comparison ol li").first.wait_for()
     assert page.locator("#comparison ol li").count() == 1
 
 

@@ -134,8 +134,9 @@ class Driver(Application):
             return talk.LOST_JOURNAL, self.failed
         have = self.exchange.flows[slot].reached(said.have)
         if have < outbox.first - 1 and not self._refill(slot, have):
+            # Who lost it in an elastic group is known by its life, and comes in again.
             return (
-                talk.YOUR_JOURNAL,
+                talk.LOST_JOURNAL if self.is_elastic else talk.YOUR_JOURNAL,
                 f"{peer} has {said.have} messages of {self.name} and had acknowledged "
                 f"{outbox.first - 1}: the journal of {peer} was lost or is too old",
             )
